@@ -121,12 +121,11 @@ class Prepared:
 
 
 def _or_rules(spec: PlannerSpec) -> str:
-    """What else to do where no model answers: the setting by which rules answer a planner."""
+    """What else to do where no model answers."""
     if not issubclass(spec.settings, RoleSettings):
         return ""
-    rules = spec.settings.stand_in
-    setting = "roles=rules" if rules is None else f"{rules.key}={rules.value}"
-    return f", or let rules answer (--set {setting})"
+    profile = spec.settings.profile
+    return f", or let rules answer (--set roles={profile.name if profile else 'rules'})"
 
 
 def prepare(

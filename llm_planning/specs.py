@@ -59,7 +59,14 @@ class Run(Protocol):
         settings: Any,  # noqa: ANN401  (an instance of the spec's own settings model)
         seed: int,
     ) -> Outcome:
-        """Returns the outcome."""
+        """Returns the outcome.
+
+        Args:
+            problem: what to plan; its domain has what the spec needs.
+            engines: answer the roles, unless rules do.
+            settings: of the planner.
+            seed: of all draws.
+        """
         ...
 
 

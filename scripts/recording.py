@@ -130,7 +130,8 @@ class Babbler(ScriptedEngine):
 
 # THE TRIALS ---------------------------------------------------------------------------------------
 
-ANSWERERS = ("llm", "rules", "independent", "systematic", "sticky")
+ERRORS = ("independent", "systematic", "sticky")
+ANSWERERS = ("llm", "rules", *ERRORS)
 """Who answers: the babbler, or rules with errors of a kind. `rules` do not err."""
 
 RATE = 0.7
@@ -146,7 +147,7 @@ class Family:
         planners: their names.
         places: domain, task and settings of the domain.
         small: settings that keep a trial short; each planner gets those that it reads.
-        variants: further settings, a trial each.
+        variants: further settings, a trial each; with `roles=PROFILE` nobody else answers.
         seeds: of the trials.
     """
 
@@ -165,7 +166,7 @@ COINS = {"domain": "textgame", "task": "coin-collector"}
 HOME = {"domain": "household"}
 WORLDS = (BLOCKS, LEATHER, TRAPDOOR, HOME, {"domain": "travel"}, {"domain": "multiplication"})
 TREES = {"iter": 3, "d": 3, "k": 3, "attempts": 4, "execution": "direct"}
-LEARNT = {"prior": "table12", "steps": 120, "x0": 1, "c0": 1}
+LEARNT = {"roles": "table12", "steps": 120, "x0": 1, "c0": 1}
 
 
 def _named(start: str) -> list[str]:
@@ -223,28 +224,28 @@ FAMILIES = (
         planners=[name for name, one in PLANNERS.items() if "initial" in one.settings.model_fields],
         places=({},),
         small=LEARNT,
-        variants=({}, {"prior": "model"}, {"c0": 3, "x0": 2, "steps": 300}),
+        variants=({}, {"roles": "llm"}, {"c0": 3, "x0": 2, "steps": 300}),
         seeds=(0, 1),
     ),
     Family(
         planners=_named("select-"),
         places=({"task": "compass"},),
-        small={"steps": 60, "prior": "table12"},
-        variants=({}, {"prior": "model"}),
+        small={"steps": 60, "roles": "table12"},
+        variants=({}, {"roles": "llm"}),
         seeds=(0, 1),
     ),
     Family(
         planners=[*_named("plan-xenon"), "plan-oracle-actions"],
         places=({"task": "wooden_pickaxe"},),
-        small={"prior": "table12"},
-        variants=({}, {"graph": "initial"}, {"prior": "model"}),
+        small={"roles": "table12"},
+        variants=({}, {"graph": "initial"}, {"roles": "llm"}),
         seeds=(0, 1),
     ),
     Family(
         planners=[name for name in PLANNERS if name.endswith("-cooking")],
         places=({},),
-        small={"prior": "oracle", "episodes": 2},
-        variants=({}, {"prior": "model"}, {"accuracy": 0.6}),
+        small={"roles": "sticky-40", "episodes": 2},
+        variants=({}, {"roles": "llm"}),
     ),
 )
 
@@ -280,14 +281,18 @@ def trials(folder: Path) -> Iterator[Trial]:
                         continue
                     for who in ANSWERERS:
                         given = {k: v for k, v in family.small.items() if k in known} | variant
-                        if (found := _fitting(spec, place, who, given, folder)) is None:
+                        profile = given.pop("roles", "llm")
+                        if "llm" not in (who, profile):
+                            continue
+                        by = who if profile == "llm" else str(profile)
+                        if (found := _fitting(spec, place, by, given, folder)) is None:
                             continue
                         told = json.dumps([place, found.chosen.every_value()], default=str)
                         if told in seen:
                             continue
                         seen.add(told)
                         for seed in family.seeds:
-                            parts = [planner, *place.values(), _told(variant), who, f"seed={seed}"]
+                            parts = [planner, *place.values(), _told(variant), by, f"seed={seed}"]
                             name = " ".join(str(part) for part in parts if part)
                             yield Trial(name=name, prepared=found, seed=seed)
 
@@ -304,7 +309,8 @@ def _fitting(
     if who != "llm":
         if not issubclass(spec.settings, RoleSettings):
             return None
-        given = {**given, "roles": who if who == "rules" else str(_roles_file(spec, who, folder))}
+        roles = str(_roles_file(spec, who, folder)) if who in ERRORS else who
+        given = {**given, "roles": roles}
     try:
         prepare(spec, settings={}, **where)
     except ValueError:
@@ -329,7 +335,7 @@ def _roles_file(spec: PlannerSpec, kind: str, folder: Path) -> Path:
 
 
 def _told(settings: Mapping[str, object]) -> str:
-    return " ".join(f"{key}={value}" for key, value in settings.items())
+    return " ".join(f"{key}={value}" for key, value in settings.items() if key != "roles")
 
 
 # RECORDING ----------------------------------------------------------------------------------------

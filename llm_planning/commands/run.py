@@ -251,11 +251,11 @@ def _default_model(prepared: Prepared) -> str:
 
 def _stood_in(spec: PlannerSpec, said: Mapping[str, object]) -> dict[str, object]:
     """The setting by which rules answer, unless the user says who does; says so on the terminal."""
-    rules = spec.settings.stand_in if issubclass(spec.settings, RoleSettings) else None
-    if rules is None or {"roles", rules.key} & said.keys():
+    profile = spec.settings.profile if issubclass(spec.settings, RoleSettings) else None
+    if profile is None or "roles" in said:
         return {}
-    complain(f"note: no model: rules with {rules.errors} answer ({rules.key}={rules.value})")
-    return {rules.key: rules.value}
+    complain(f"note: no model: rules with {profile.told} answer (roles={profile.name})")
+    return {"roles": profile.name}
 
 
 def _role_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, str]:

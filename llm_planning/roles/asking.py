@@ -109,11 +109,7 @@ class AnyRole(RoleRules[QuestionT, AnswerT], ABC):
 
     @abstractmethod
     def answered_by(self, engine: Engine) -> Role[QuestionT, AnswerT]:
-        """The role as a model answers it.
-
-        Args:
-            engine: of the model.
-        """
+        """The role as a model answers it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +197,7 @@ class RoleSpec(AnyRole[QuestionT, AnswerT]):
         return words.by(engine).read(self.read)
 
     def by(self, engine: Engine) -> LlmRole[QuestionT, BaseModel]:
-        """The role as a model answers it, in the form that the model writes.
-
-        Args:
-            engine: of the model.
-        """
+        """The role as a model answers it, in the form that the model writes."""
         return LlmRole(
             self.name,
             prompt=self.prompt(),
@@ -227,10 +219,6 @@ class Asking:
         seed: of the oracles' errors.
 
     Attributes:
-        domain: as given.
-        engines: as given.
-        settings: as given.
-        seed: as given.
         asked: role -> number of questions, votes included, whoever answers.
         wrong: role -> number of answers that differ from those of the domain's rules. Answers that
             votes decide count once.

@@ -1,4 +1,4 @@
-"""The setting `roles`, which says who answers each role: `--set roles=llm|rules|FILE`."""
+"""The setting `roles`, which says who answers: `--set roles=llm|rules|PROFILE|FILE`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ SHAPES = (
     "{model: NAME} or {model: NAME, adapter: FOLDER}"
 )
 """The values of a roles file."""
+
+WORDS = ("llm", "rules")
+"""Values of `roles` that every planner knows."""
 
 ROLE_SETTINGS: Final = ("roles", "roles_sha256")
 """The keys of `RoleSettings`, for the `added` of planners that got them later."""
@@ -69,33 +72,60 @@ class RoleAssignment:
         """Returns who answers a role."""
         return self.by_role.get(role, self.default)
 
+    def errors_of(self, role: str) -> Errors | None:
+        """How rules err in a role; None if a model answers it."""
+        who = self.of(role)
+        return who if isinstance(who, Errors) else None
+
     @property
     def models(self) -> dict[str, str]:
         """Maps roles to the names of their own models, which the caller opens."""
         return {role: who.name for role, who in self.by_role.items() if isinstance(who, OwnModel)}
 
 
-def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Rules that answer all roles of a planner, with errors that have a name.
+
+    Attributes:
+        name: what `roles` says.
+        errors: of every answer for which the planner has no other.
+        told: the errors in words.
+    """
+
+    name: str
+    errors: Errors
+    told: str
+
+
+def read_roles(
+    value: str, *, known: Sequence[str], profile: Profile | None = None
+) -> RoleAssignment:
     """Reads the setting `roles`.
 
     Args:
         value: `llm`: the model answers every role. `rules`: the domain's rules answer every role,
-            without errors. Otherwise a YAML file that maps roles to `SHAPES`; the model answers the
-            roles that the file leaves out.
+            without errors. The name of the profile: rules answer every role, with its errors.
+            Otherwise a YAML file that maps roles to `SHAPES`; the model answers the roles that the
+            file leaves out.
         known: the names of the roles that the planner and its ablations ask. What a file says of
             another planner's roles is checked and left out, so that one file serves all planners.
+        profile: of the planner, if it has one.
 
     Raises:
         SettingsError: the file cannot be read, has an unknown role, key or value, or names no role
             of the planner.
     """
-    if value in ("llm", "rules"):
+    if profile is not None and value == profile.name:
+        return RoleAssignment(profile.errors)
+    if value in WORDS:
         return RoleAssignment(_answerer(value))
     try:
         said = read_mapping(Path(value))
     except YamlError as error:
         raise SettingsError(
-            f"roles={value} is neither llm nor rules nor a file of roles: {error}"
+            f"roles={value} is neither {' nor '.join(words_of(profile))} nor a file of roles: "
+            f"{error}"
         ) from error
     by_role: dict[str, Answerer] = {}
     for role, who in said.items():
@@ -112,6 +142,11 @@ def read_roles(value: str, *, known: Sequence[str]) -> RoleAssignment:
             f"roles={value} names no role of this planner; it asks: {', '.join(known)}"
         )
     return RoleAssignment("llm", by_role)
+
+
+def words_of(profile: Profile | None) -> tuple[str, ...]:
+    """The values of `roles` that name no file."""
+    return WORDS if profile is None else (*WORDS, profile.name)
 
 
 def _answerer(said: object) -> Answerer:
@@ -140,7 +175,7 @@ def by_model(*roles: str) -> When:
 
     def holds(settings: RoleSettings) -> bool:
         who = settings.assignment
-        return not all(isinstance(who.of(role), Errors) for role in roles)
+        return any(who.errors_of(role) is None for role in roles)
 
     return When("roles", f"a model that answers {said}", holds)
 
@@ -149,25 +184,10 @@ def by_fallible(role: str) -> When:
     """The condition that a model answers a role, or rules that err (`Settings.read_when`)."""
 
     def holds(settings: RoleSettings) -> bool:
-        who = settings.assignment.of(role)
-        return not (isinstance(who, Errors) and who.never)
+        errors = settings.assignment.errors_of(role)
+        return errors is None or not errors.never
 
     return When("roles", f"who may err in `{role}`", holds)
-
-
-@dataclass(frozen=True, slots=True)
-class StandIn:
-    """The setting by which rules answer in a model's place.
-
-    Attributes:
-        key: of the setting.
-        value: of it.
-        errors: how often these rules err, in words.
-    """
-
-    key: str
-    value: str
-    errors: str
 
 
 class RoleSettings(Settings):
@@ -179,12 +199,12 @@ class RoleSettings(Settings):
             It is computed; a given value must match the file.
         known_roles: every role that the planner or one of its ablations asks, so that one file
             serves them all.
-        stand_in: holds in a run without a model if the user does not say who answers; None for a
-            planner that then refuses to run.
+        profile: one more value of `roles`. It holds in a run without a model if the user does not
+            say who answers; a planner without one then refuses to run.
     """
 
     known_roles: ClassVar[tuple[str, ...]] = ()
-    stand_in: ClassVar[StandIn | None] = None
+    profile: ClassVar[Profile | None] = None
 
     roles: str = "llm"
     roles_sha256: str = ""
@@ -196,7 +216,7 @@ class RoleSettings(Settings):
         Raises:
             SettingsError: see `read_roles`.
         """
-        return read_roles(self.roles, known=self.known_roles)
+        return read_roles(self.roles, known=self.known_roles, profile=self.profile)
 
     def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         """Those of a planner's roles that a model answers if nobody else is named."""
@@ -212,13 +232,14 @@ class RoleSettings(Settings):
         Raises:
             SettingsError: see `read_roles`; or the role has a model of its own that is not open.
         """
-        who = self.assignment.of(role)
+        assignment = self.assignment
+        who = assignment.of(role)
         if isinstance(who, OwnModel) and role not in opened:
             raise SettingsError(
                 f"roles={self.roles}: the model {who.model} of role {role!r} is not open: give the "
                 "planner Engines(engine, {role: another engine})"
             )
-        return who if isinstance(who, Errors) else None
+        return assignment.errors_of(role)
 
     @model_validator(mode="before")
     @classmethod
@@ -226,5 +247,5 @@ class RoleSettings(Settings):
         if not isinstance(values, dict):
             return values
         roles = str(values.get("roles", "llm"))
-        found = "" if roles in {"llm", "rules"} else file_hash(Path(roles))
+        found = "" if roles in words_of(cls.profile) else file_hash(Path(roles))
         return identified(values, "roles", found)

@@ -30,9 +30,6 @@ class CachedPart:
 
     The text that the engine's template puts around messages depends on their roles alone. Where it
     does not, what is decoded is not the beginning of the prompt, and no end is given.
-
-    Args:
-        engine: encodes and decodes.
     """
 
     def __init__(self, engine: Engine) -> None:

@@ -24,9 +24,6 @@ class OptionLanguage(Generic[A]):
 
     Rules answer with options themselves, so that they could name what no answer of a model has:
     the run would say what no model can do.
-
-    Args:
-        grammar: of the options.
     """
 
     def __init__(self, grammar: Grammar[A]) -> None:

@@ -41,9 +41,6 @@ class Role(Protocol[QuestionT_contra, AnswerT_co]):
     async def __call__(self, question: QuestionT_contra, /) -> AnswerT_co:
         """Asks.
 
-        Args:
-            question: all that the answer depends on.
-
         Returns:
             The answer.
         """
@@ -238,9 +235,6 @@ class ScoringRole(Generic[QuestionT]):
 
 async def gather(questions: Iterable[Coroutine[object, object, T]]) -> list[T]:
     """Asks questions concurrently, so that the engine can batch them.
-
-    Args:
-        questions: coroutines, any number of them.
 
     Returns:
         The answers, in the order of the questions.

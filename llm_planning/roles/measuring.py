@@ -141,10 +141,6 @@ def digest(exercises: Iterable[Exercise]) -> str:
 async def ask_all(exercises: Iterable[Exercise], engine: Engine) -> list[Answered]:
     """Asks exercises all at once: the engine takes as many into its batch as have room.
 
-    Args:
-        exercises: to ask.
-        engine: answers.
-
     Returns:
         The graded answers, in the order of the exercises.
 

@@ -82,7 +82,7 @@ _BLOCKS = "--model none --task four-blocks --set moves=2"
 _HOME = "--domain household --model none --set moves=1"
 _CHAIN = _TOO.replace(" --set k=2", "").replace(" --set iter=2", "")
 _PLUS = f"{_TOO} --set attempts=3 --set executions=2 --set refinements=2"
-_XENON = "--model none --task wood --set prior=table12 --set plans=0 --set steps=6"
+_XENON = "--model none --task wood --set roles=table12 --set plans=0 --set steps=6"
 
 CALLS: tuple[str, ...] = (
     f"run too {_TOO}",
@@ -113,7 +113,7 @@ CALLS: tuple[str, ...] = (
     "run uct --domain travel --model none --set moves=1 --set simulations=2",
     "run l-model-multiplication --model none --set roles=rules --set digits=2 --json",
     f"run xenon {_XENON} --set save=saved.json",
-    "run xenon --model none --task 67-goals --set prior=table12 --set plans=1 --set steps=40 "
+    "run xenon --model none --task 67-goals --set roles=table12 --set plans=1 --set steps=40 "
     "--set requirements=3",
     "run plan-oracle-actions --model none --list",
     "run uct --domain own_domain.py:Stairs --model none --set moves=2 --set simulations=3",

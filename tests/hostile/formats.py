@@ -95,7 +95,7 @@ _READ_INDEX = (
     "index build entries.txt --out {}",
 )
 _PLAY = "run uct --model none --task trap-door --set moves=1 --set simulations=2"
-_LEARN = "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6"
+_LEARN = "run xenon --model none --task wood --set roles=table12 --set plans=0 --set steps=6"
 _READ_SAVED = (f"{_LEARN} --set save={{}} --set episodes=2",)
 _STORY = ("run uct --model none --task zork1 --set moves=1 --set simulations=1 --set game={}",)
 _SQLITE = table(folders.cache_alterations())

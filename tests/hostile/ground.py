@@ -201,7 +201,7 @@ MADE_GOODS: dict[str, tuple[str, ...]] = {
     ),
     "index": ("index build entries.txt --out index",),
     "saved.json": (
-        "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6 "
+        "run xenon --model none --task wood --set roles=table12 --set plans=0 --set steps=6 "
         "--set save=saved.json",
     ),
     "trace.jsonl": (

@@ -3,6 +3,16 @@
 from llm_planning.environments.cooking.kitchen import Kitchen, Reply
 from llm_planning.environments.cooking.recipes import RULES
 
+
+def sticky(folder, rate):
+    """A file of roles by which rules answer a cook, right at a rate and alike to every agent."""
+    path = folder / f"sticky-{rate}.yaml"
+    path.write_text(
+        "".join(f"{role}: {{rate: {rate}, kind: sticky}}\n" for role in ("tool", "action"))
+    )
+    return str(path)
+
+
 COOKBOOK = "You open the cookbook.\n\nIngredients:\n  {foods}\n\nDirections:\n  {steps}\n"
 
 

@@ -30,15 +30,6 @@ def texts(chat):
     return [message.content for message in chat]
 
 
-def test_the_question_for_an_action():
-    system, user = texts(ActWording(Doors()).action(HERE, dashes=3))
-    assert system == f"{RULES}\n\nYou stand before two doors.\n\nGoal: Win the prize."
-    assert user == (
-        "Now:\nYou are outside.\n\nPossible actions:\nopen left\nopen right\n\n- - -\n\n"
-        "Which action do you take now? Answer with the action only."
-    )
-
-
 def test_the_question_for_several_labels():
     _, user = texts(ActWording(Doors()).several(HERE, ("A", "B")))
     assert user.endswith(

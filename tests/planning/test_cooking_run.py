@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 import pytest
-from cooking_kitchens import cut_and_cooked
+from cooking_kitchens import cut_and_cooked, sticky
 
 from llm_planning.environments.cooking.games import GameSpec
 from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS
@@ -32,7 +32,7 @@ async def run(agent, *, seed=0, engine=None, **values):
     return await partial(AGENTS[agent].run, kitchens_of=cut_and_cooked)(
         Problem(domain="cooking", task="cook-a-meal", world=None),
         engines=Engines(engine or ScriptedEngine({})),
-        settings=AGENTS[agent].settings.read({"prior": "oracle", **values}),
+        settings=AGENTS[agent].settings.read({"roles": "sticky-40", **values}),
         seed=seed,
     )
 
@@ -88,17 +88,18 @@ async def test_xenon_succeeds_after_the_tenth_episode(seed):
     assert baseline.metrics["success_rate"] < outcome.metrics["success_rate"]
 
 
-async def test_xenon_learns_even_from_a_prior_that_is_always_wrong():
-    outcome = await run("xenon", accuracy=0.0, episodes=30)
+async def test_xenon_learns_even_from_a_prior_that_is_always_wrong(tmp_path):
+    wrong = sticky(tmp_path, 0.0)
+    outcome = await run("xenon", roles=wrong, episodes=30)
     assert outcome.metrics["success_rate_after_10"] == 1.0
     assert outcome.metrics["revisions"] >= 5
-    hopeless = await run("deckard", accuracy=0.0, episodes=2)
+    hopeless = await run("deckard", roles=wrong, episodes=2)
     assert hopeless.metrics["steps"] == hopeless.metrics["refused"] == 100
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_perfect_prior_makes_no_mistake(agent):
-    outcome = await run(agent, accuracy=1.0, episodes=12)
+    outcome = await run(agent, roles="rules", episodes=12)
     assert outcome.success
     assert outcome.metrics["refused"] == 0
     assert outcome.metrics["steps_per_success"] == 8
@@ -108,16 +109,18 @@ async def test_perfect_prior_makes_no_mistake(agent):
 
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_a_run_is_a_function_of_its_seed_wherever_it_stops(agent, tmp_path):
-    file = tmp_path / "run.json"
-    whole, again, other = [await run(agent, seed=s, episodes=14, accuracy=0.3) for s in (1, 1, 2)]
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    file, roles = folder / "run.json", sticky(tmp_path, 0.3)
+    whole, again, other = [await run(agent, seed=s, episodes=14, roles=roles) for s in (1, 1, 2)]
     assert whole == again
     assert whole.trace != other.trace
     for episodes in (1, 5, 5, 12):
-        await run(agent, seed=1, episodes=episodes, accuracy=0.3, save=str(file))
+        await run(agent, seed=1, episodes=episodes, roles=roles, save=str(file))
         assert len(json.loads(file.read_text())["episodes"]) == episodes
-    moved = file.rename(tmp_path / "moved.json")
-    parted = await run(agent, seed=1, episodes=14, accuracy=0.3, save=str(moved))
-    assert list(tmp_path.iterdir()) == [moved]
+    moved = file.rename(folder / "moved.json")
+    parted = await run(agent, seed=1, episodes=14, roles=roles, save=str(moved))
+    assert list(folder.iterdir()) == [moved]
     assert (parted.metrics, parted.plan, parted.text) == (whole.metrics, whole.plan, whole.text)
     for key in ("episodes", "knowledge"):
         assert parted.trace[key] == whole.trace[key]
@@ -190,22 +193,18 @@ async def test_too_few_episodes_are_not_judged():
 
 def test_settings():
     assert XenonCookingSettings().to_json() == {
+        "roles": "llm",
+        "roles_sha256": "",
         "episodes": 100,
         "max_steps": 50,
         "games": 20,
         "ingredients": 3,
-        "prior": "model",
-        "accuracy": 0.6,
         "K": 3,
         "save": "",
         "x0": 2,
     }
-    for values, said in (
-        ({"x0": 2}, "unknown setting 'x0'"),
-        ({"prior": "oracles"}, "prior='oracles' is not possible"),
-    ):
-        with pytest.raises(SettingsError, match=said):
-            CookingSettings.read(values)
+    with pytest.raises(SettingsError, match="unknown setting 'x0'"):
+        CookingSettings.read({"x0": 2})
 
 
 def asked(engine=None, *, seed=0, **values):
@@ -213,15 +212,14 @@ def asked(engine=None, *, seed=0, **values):
     return CookingAsking(Engines(engine or ScriptedEngine({})), settings, seed=seed)
 
 
-def oracle(accuracy, seed=0):
-    return asked(seed=seed, prior="oracle", accuracy=accuracy)
+def oracle(roles="sticky-40", seed=0):
+    return asked(seed=seed, roles=roles)
 
 
 async def test_oracle_is_right_as_often_as_stated():
-    tools = [await oracle(0.6, seed).predict(ToolQuestion("fry")) for seed in range(2000)]
-    actions = [
-        await oracle(0.6, seed).choose(ActionQuestion("fry", ACTIONS)) for seed in range(2000)
-    ]
+    oracles = [oracle(seed=seed) for seed in range(2000)]
+    tools = [await one.predict(ToolQuestion("fry")) for one in oracles]
+    actions = [await one.choose(ActionQuestion("fry", ACTIONS)) for one in oracles]
     # Three standard deviations of a share of 2,000: 0.033.
     assert tools.count("stove") / 2000 == pytest.approx(0.6, abs=0.033)
     assert actions.count("cook") / 2000 == pytest.approx(0.6, abs=0.033)
@@ -230,19 +228,19 @@ async def test_oracle_is_right_as_often_as_stated():
 
 
 async def test_oracle_answers_a_question_once_and_a_correction_afresh():
-    ask = oracle(0.6, 3).predict
+    ask = oracle(seed=3).predict
     first = await ask(ToolQuestion("fry"))
     again = [await ask(ToolQuestion("fry", [("dice", "knife")])) for _ in range(5)]
-    assert {*again, await oracle(0.6, 3).predict(ToolQuestion("fry"))} == {first}
+    assert {*again, await oracle(seed=3).predict(ToolQuestion("fry"))} == {first}
     corrected = {await ask(ToolQuestion("fry", failures=["x"] * n)) for n in range(40)}
     assert len(corrected) > 1
 
 
-async def test_oracle_without_the_right_option_takes_another():
+async def test_oracle_without_the_right_option_takes_another(tmp_path):
     options = ("close", "drop")
-    assert await oracle(1.0).choose(ActionQuestion("fry", options)) in options
+    assert await oracle("rules").choose(ActionQuestion("fry", options)) in options
     # If all options are right, it cannot err.
-    assert await oracle(0.0).predict(ToolQuestion("eat")) in TOOLS
+    assert await oracle(sticky(tmp_path, 0.0)).predict(ToolQuestion("eat")) in TOOLS
 
 
 async def test_model_answers_with_the_likeliest_choice():
@@ -279,7 +277,7 @@ async def test_what_the_model_reads():
 
 async def test_real_similarity_and_model_prior_run_on_an_engine():
     engine = ScriptedEngine({}, score=lambda _, choices: [-float(i) for i in range(len(choices))])
-    outcome = await run("xenon", engine=engine, prior="model", episodes=30)
+    outcome = await run("xenon", engine=engine, roles="llm", episodes=30)
     # Always answering the first tool and the first action is a poor prior, but enough.
     assert outcome.metrics["success_rate_after_10"] == 1.0
     asked = engine.counters.roles

@@ -79,25 +79,8 @@ async def test_what_a_model_reads():
     assert first[0] == second[0]
     assert FIGURE_3.about in first[0]
     assert FIGURE_3.grammar.told in first[0]
-    assert first[1] == f"Goal: {FIGURE_3.goal}\nWhat comes right before?"
-    assert second[1] == "Subtask: stack y r\nWhat comes right before?"
-    described = FIGURE_3.describe(START)
-    assert said["judge"][0][1] == (
-        f"State now:\n{described}\n\nSubtask: stack r o\n\nIt serves: the goal"
-    )
-    assert said["judge"][4][1].endswith("Subtask: put-down r\n\nIt serves: stack y r")
-    assert said["apply"][0][1] == f"State now:\n{described}\n\nSubtask: stack r o"
-
-
-async def test_drip_plus_shows_the_state_and_what_is_open():
-    engine = ScriptedEngine({"decompose": subtasks("stack i c")})
-    with pytest.raises(Exception, match="judge"):
-        await run("drip-plus", SECTION_4_1_4, engine=engine, roles="llm")
-    request = engine.requests[0]
-    described = SECTION_4_1_4.describe(SECTION_4_1_4.start(0))
-    assert request.prompt[1].content == (
-        f"State now:\n{described}\n\nGoal: Block i is on block c.\nWhat comes right before?"
-    )
+    assert FIGURE_3.describe(START) in said["judge"][0][1]
+    assert said["judge"][4][1].endswith("It serves: stack y r")
 
 
 async def test_a_domain_s_own_words_replace_blocks():

@@ -42,50 +42,6 @@ def text(chat):
     return ScriptedEngine({}).text(chat)
 
 
-def test_the_layout_goes_from_what_changes_rarely_to_what_changes_always():
-    system, user = ask_action(situation())
-    assert system.role == "system"
-    assert user.content == (
-        "Before:\n"
-        "A hall. Stairs lead down.\n"
-        "You carry nothing.\n"
-        "> go down\n"
-        "\n"
-        "Now:\n"
-        "You walk down.\n"
-        "A dark cellar.\n"
-        "You carry nothing.\n"
-        "\n"
-        "Possible actions:\n"
-        "go up\n"
-        "light lamp\n"
-        "\n"
-        "Advice from earlier games:\n"
-        "- Take the lamp before you go down.\n"
-        "- Wait no longer.\n"
-        "\n"
-        "- - -\n"
-        "\n"
-        "Which action do you take now? Answer with the action only."
-    )
-
-
-def test_without_memory_there_is_no_mention_of_it():
-    _, user = ask_label(situation(memory=(), reflections=()), ("A", "B"))
-    assert user.content == (
-        "Now:\n"
-        "You walk down.\n"
-        "A dark cellar.\n"
-        "You carry nothing.\n"
-        "\n"
-        "Possible actions:\n"
-        "A: go up\n"
-        "B: light lamp\n"
-        "\n"
-        "Which action do you take now? Answer with what stands before its colon only."
-    )
-
-
 def test_reflections_change_only_what_follows_the_actions():
     for ask in (ask_action, lambda s: ask_label(s, "AB"), lambda s: ask_several(s, "AB")):
         told = [text(ask(situation(reflections=r))) for r in ((), (LESSON,), ("Go up at once.",))]

@@ -30,7 +30,7 @@ def test_a_trial_kept_in_full_is_the_same(planner, trials):
     assert recording.in_full(asyncio.run(recording.record(trials[name]))) == kept
 
 
-@pytest.mark.parametrize("who", recording.ANSWERERS)
+@pytest.mark.parametrize("who", [*recording.ANSWERERS, "table12", "sticky-40"])
 def test_a_share_is_the_same(who, trials):
     of_planner = {
         one.prepared.spec.name: name for name, one in trials.items() if f" {who} " in name

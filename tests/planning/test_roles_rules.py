@@ -418,7 +418,7 @@ async def test_a_file_of_rates_is_taken_by_every_planner(name, tmp_path):
     )
 
 
-@pytest.mark.parametrize("planner", ["puct", "llm-agent", "xenon", "xenon-cooking"])
+@pytest.mark.parametrize("planner", ["puct", "llm-agent"])
 def test_trials_without_the_setting_keep_their_keys(planner):
     spec = PLANNERS[planner]
 

@@ -59,17 +59,17 @@ REFUSED = [
     ("select-sc", {}, {"x0": 9}, "x0=9 does nothing in select-sc"),
     ("select-llm", {}, {"x0": 9}, "x0=9 does nothing in select-llm"),
     ("select-llm", {}, {"K": 9}, "K=9 does nothing in select-llm: it asks without examples"),
-    ("select-sc", {}, {"K": 9, "prior": "table12"}, "with prior=table12: only prior=model reads"),
+    ("select-sc", {}, {"K": 9, "roles": "table12"}, "with roles=table12: only a model that"),
     ("plan-xenon-no-actions", {}, {"x0": 9}, "x0=9 does nothing in plan-xenon-no-actions"),
     ("plan-xenon", {}, {"most": 9}, "most=9 .* with graph=truth: only graph=initial reads it"),
-    ("plan-xenon", {}, {"see": "both", "prior": "table12"}, "see='both' .* only prior=model"),
+    ("plan-xenon", {}, {"see": "both", "roles": "table12"}, "see='both' .* `caption` reads it"),
     ("deckard", {}, {"alpha_s": 9}, "alpha_s=9 does nothing in deckard: only revision by analogy"),
     ("rand", {}, {"alpha_i": 9}, "alpha_i=9 does nothing in rand"),
     ("sc", {}, {"c0": 9}, "c0=9 does nothing in sc"),
     ("adam", {}, {"most": 9}, "most=9 does nothing in adam: it asks for no requirements"),
     ("xenon", {}, {"change_at": 9}, "change_at=9 .* with requirements=0: only a perturbation"),
     ("xenon", {}, {"pool": "required"}, "pool='required' .* only requirements above 0 reads it"),
-    ("sc-cooking", {}, {"accuracy": 0.9}, "accuracy=0.9 .* only prior=oracle reads it"),
+    ("xenon", {}, {"right_action": 0.9, **RULES}, "with roles=rules: only roles=table12 reads"),
     ("llm-mcts", HOME, {"cosine_scale": 2.0, "prior": "cosine", **RULES}, "with roles=rules"),
     (
         "llm-mcts",
@@ -187,7 +187,7 @@ def test_every_cell_of_a_packaged_sweep_is_read(path, monkeypatch):
 # EVERY PLANNER AND EVERY SETTING -----------------------------------------------------------------
 
 BLOCKS = {"domain": "blocksworld", "task": "four-blocks"}
-LEARNING = {"prior": "table12", "steps": 90, "x0": 1, "c0": 1}
+LEARNING = {"roles": "table12", "steps": 90, "x0": 1, "c0": 1}
 CONTEXTS = {
     "puct": (GAME, {"simulations": 3, "moves": 2}, [{}, UNIFORM, RULES]),
     "uct": (GAME, {"simulations": 3, "moves": 2}, [{}]),
@@ -226,9 +226,9 @@ CONTEXTS = {
     "l-policy": ({}, {}, [{}, RULES]),
     "l-policy-multiplication": ({}, {}, [{}, RULES]),
     "xenon": ({}, LEARNING, [{}, {"c0": 3}]),
-    "select-xenon": ({"task": "compass"}, {"prior": "table12", "steps": 60}, [{}]),
-    "plan-xenon": ({"task": "wooden_pickaxe"}, {"prior": "table12"}, [{}, {"graph": "initial"}]),
-    "xenon-cooking": ({}, {"prior": "oracle", "episodes": 2}, [{}]),
+    "select-xenon": ({"task": "compass"}, {"roles": "table12", "steps": 60}, [{}]),
+    "plan-xenon": ({"task": "wooden_pickaxe"}, {"roles": "table12"}, [{}, {"graph": "initial"}]),
+    "xenon-cooking": ({}, {"roles": "sticky-40", "episodes": 2}, [{}]),
 }
 """The first planner that shares a kind of run -> where it runs, its settings, and more of them."""
 

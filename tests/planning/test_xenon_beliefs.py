@@ -34,7 +34,7 @@ def an_oracle(seed=0, *, items=ITEMS, rates=TABLE_12, book=BOOK):
 
 
 def published(seed=0, *, items=ITEMS, **settings):
-    return minecraft(book=BOOK, items=items, seed=seed, prior="table12", **settings)
+    return minecraft(book=BOOK, items=items, seed=seed, roles="table12", **settings)
 
 
 @pytest.fixture(scope="module")

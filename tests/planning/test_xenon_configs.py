@@ -79,11 +79,11 @@ def content():
 
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_a_sweep_is_answered_by_the_oracle_or_the_bundled_model(sweep):
-    oracle = ("none", "oracle" if sweep == "table6" else "table12")
+    oracle = ("none", "sticky-40" if sweep == "table6" else "table12")
     for trial in trials(sweep):
         # OracleActionPlanner and the two that draw actions ask no model.
-        answered = (trial.model, trial.settings.get("prior", oracle[1]))
-        assert answered in {oracle, ("smollm2-135m-instruct", "model")}
+        answered = (trial.model, trial.settings.get("roles", oracle[1]))
+        assert answered in {oracle, ("smollm2-135m-instruct", "llm")}
 
 
 def test_only_what_a_table_is_about_differs():
@@ -153,7 +153,7 @@ async def test_every_metric_that_is_measured_is_reported():
     outcome = await spec.run(
         Problem(domain="minecraft", task="67-goals", world=None),
         engines=Engines(ScriptedEngine({})),
-        settings=spec.settings.read({"prior": "table12", "steps": 20, "requirements": 3}),
+        settings=spec.settings.read({"roles": "table12", "steps": 20, "requirements": 3}),
         seed=0,
     )
     for table in LEARNING:

@@ -96,19 +96,19 @@ async def test_every_goal_can_be_planned_by_the_oracle(monkeypatch):
 
 async def test_fam_finds_the_actions_that_the_prior_does_not_know(monkeypatch):
     perfect(monkeypatch)
-    outcome = await plan("plan-xenon", "jukebox", prior="table12")
+    outcome = await plan("plan-xenon", "jukebox", roles="table12")
     assert outcome.success
     assert outcome.metrics["subgoal_omission"] is False
-    known = await plan("plan-xenon", "iron_sword", prior="table12")
+    known = await plan("plan-xenon", "iron_sword", roles="table12")
     assert known.metrics["invalid_subgoals"] == 0, "the human-written plans show all its actions"
 
 
 async def test_a_stall_ends_the_episode_without_reprompting(monkeypatch):
     perfect(monkeypatch, stall=1.0)
-    alone = await plan("plan-xenon-no-cre", "stick", prior="table12")
+    alone = await plan("plan-xenon-no-cre", "stick", roles="table12")
     assert (alone.success, alone.metrics["env_steps"]) == (False, 3600)
     assert (alone.plan, alone.metrics["failed_subgoals"]) == ((), 1)
-    watched = await plan("plan-xenon", "stick", prior="table12")
+    watched = await plan("plan-xenon", "stick", roles="table12")
     assert watched.success
     assert watched.metrics["failed_subgoals"] == 0
     assert watched.metrics["env_steps"] < 700
@@ -125,7 +125,7 @@ async def test_the_model_decides_whether_to_intervene(monkeypatch):
             {"intervene": lambda _, answer=answer: answer},
             score=lambda _, choices: [-float(i) for i in range(len(choices))],
         )
-        outcome = await plan("plan-xenon", "bowl", engine=engine, prior="model")
+        outcome = await plan("plan-xenon", "bowl", engine=engine, roles="llm")
         asked = [request for request in engine.requests if request.role == "intervene"]
         assert outcome.success is intervenes
         assert len(asked) == (1 if intervenes else 6), "once an interval of 600 in 3,600 steps"
@@ -166,10 +166,10 @@ async def test_a_learned_graph_is_as_good_as_what_was_learnt(monkeypatch, tmp_pa
     perfect(monkeypatch)
     right = learned(tmp_path / "right.json", requires_redstone=True)
     wrong = learned(tmp_path / "wrong.json", requires_redstone=False)
-    outcome = await plan("plan-xenon", "note_block", graph=str(right), prior="table12")
+    outcome = await plan("plan-xenon", "note_block", graph=str(right), roles="table12")
     assert outcome.success
     assert outcome.metrics["failed_subgoals"] == 0, "its actions are known, too"
-    outcome = await plan("plan-xenon", "note_block", graph=str(wrong), prior="table12")
+    outcome = await plan("plan-xenon", "note_block", graph=str(wrong), roles="table12")
     assert not outcome.success
     assert outcome.metrics["subgoal_omission"] is True
     assert "redstone" in outcome.trace["omitted"]
@@ -201,7 +201,7 @@ async def test_the_first_graph_is_that_of_plans_and_predictions(monkeypatch):
 
 async def test_bad_input_is_refused(tmp_path):
     with pytest.raises(UnknownGoalError, match=r"did you mean .*diamond_axe"):
-        await plan("plan-xenon", "diamondaxe", prior="table12")
+        await plan("plan-xenon", "diamondaxe", roles="table12")
     nowhere = tmp_path / "nowhere.json"
     with pytest.raises(SavedKnowledgeError, match=r"nowhere\.json"):
         await plan("plan-xenon", "bowl", graph=str(nowhere))
@@ -210,7 +210,7 @@ async def test_bad_input_is_refused(tmp_path):
     saved["memory"]["successes"]["bowl"] = {"sing": 1}
     other.write_text(json.dumps(saved))
     with pytest.raises(SavedKnowledgeError, match="learn with the verbs of this run"):
-        await plan("plan-xenon", "bowl", prior="table12", graph=str(other))
+        await plan("plan-xenon", "bowl", roles="table12", graph=str(other))
 
 
 # Choosing actions with the true graph (Figure 25) -------------------------------------------------
@@ -221,7 +221,7 @@ ONE_GOAL = [name for name in PLANNERS if name.startswith(("plan-", "select-"))]
 @pytest.mark.parametrize("name", ONE_GOAL)
 async def test_runs_are_repeatable_and_within_the_horizon(name):
     known = PLANNERS[name].settings.known_keys()
-    settings = {k: v for k, v in {"verbs": 15, "prior": "table12"}.items() if k in known}
+    settings = {k: v for k, v in {"verbs": 15, "roles": "table12"}.items() if k in known}
     one, again = [await plan(name, "note_block", seed=1, **settings) for _ in range(2)]
     assert one == again
     assert one.metrics["env_steps"] <= (300 if name.startswith("select") else 36_000)
@@ -231,7 +231,7 @@ async def test_runs_are_repeatable_and_within_the_horizon(name):
 
 
 async def test_fam_reaches_what_the_llm_alone_does_not():
-    chances = {"prior": "table12", "right_action": 0.6}
+    chances = {"roles": "table12", "right_action": 0.6}
     for name, reached in (("select-xenon", True), ("select-llm", False)):
         for seed in range(5):
             run = await plan(name, "note_block", seed=seed, verbs=45, **chances)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from command_line import invoke
-from cooking_kitchens import cut_and_cooked
+from cooking_kitchens import cut_and_cooked, sticky
 from xenon_builders import LOGS, PLANKS, VERBS, Alike, asking, book_of
 
 from llm_planning.environments.minecraft.rulebook import ItemRule
@@ -182,13 +182,13 @@ def test_a_given_goal_leaves_its_subgoals_and_no_graph(planner, tmp_path):
     assert graphs(events) == []
 
 
-async def test_a_cook_leaves_its_directions_and_its_tools():
+async def test_a_cook_leaves_its_directions_and_its_tools(tmp_path):
     with recording() as trace:
         outcome = await cooking.cook_meals(
             Problem(domain="cooking", task="cook-a-meal", world=None),
             engines=Engines(ScriptedEngine({})),
             settings=XenonCookingSettings.read(
-                {"prior": "oracle", "accuracy": 0.0, "episodes": 4, "games": 2, "K": 0}
+                {"roles": sticky(tmp_path, 0.0), "episodes": 4, "games": 2, "K": 0}
             ),
             seed=0,
             planner="xenon-cooking",

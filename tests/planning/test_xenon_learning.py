@@ -14,14 +14,13 @@ from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.planners.xenon.learning_report import Curve
 from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError
 from llm_planning.planners.xenon.specs import SPECS
-from llm_planning.roles import StandIn
 from llm_planning.session import plan
 from llm_planning.settings import SettingsError
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.errors import NoModelError
 
-ORACLE = {"prior": "table12"}
+ORACLE = {"roles": "table12"}
 PLANNERS = {spec.name: spec for spec in SPECS}
 LEARNERS = [spec.name for spec in SPECS if "67-goals" in spec.benchmark.tasks]
 
@@ -212,16 +211,16 @@ async def test_knowledge_is_taken_up_by_its_own_run_only(engine, tmp_path, other
 
 
 async def test_the_model_none_says_what_to_do_instead(engine):
-    with pytest.raises(NoModelError, match="prior=table12"):
+    with pytest.raises(NoModelError, match="roles=table12"):
         await plan("xenon", "67-goals", engine=engine, seed=0)
 
 
 @pytest.mark.parametrize(
     ("said", "note"),
     [
-        ("xenon", "note: no model: rules with the errors of Table 12 answer (prior=table12)\n"),
+        ("xenon", "note: no model: rules with the errors of Table 12 answer (roles=table12)\n"),
         ("select-xenon --task compass", "note: no model: rules with the errors of Table 12 answer"),
-        ("xenon --set prior=table12", ""),
+        ("xenon --set roles=table12", ""),
         ("xenon --set roles=rules", ""),
     ],
 )
@@ -233,27 +232,18 @@ def test_without_a_model_rules_answer_and_the_terminal_says_so(said, note, tmp_p
     assert result.stderr.startswith(note)
     assert bool(result.stderr) == bool(note)
     settings = json.loads(path.read_text().splitlines()[0])["settings"]
-    assert settings["prior"] == ("model" if "roles" in settings else "table12")
+    assert settings["roles"] == ("rules" if "rules" in said else "table12")
 
 
 @pytest.mark.parametrize(
     "said",
-    ["--set prior=model", "--role-model predict=none"],
+    ["--set roles=llm", "--role-model predict=none"],
 )
 def test_without_a_model_whoever_the_user_named_answers(said):
     result = invoke("run", "xenon", "--model", "none", *said.split())
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the model 'none' answers no questions")
-    assert "(--set prior=table12)" in result.stderr
-
-
-def test_without_a_model_a_cook_asks_its_oracle():
-    assert PLANNERS["xenon-cooking"].settings.stand_in == StandIn(
-        "prior", "oracle", errors="the errors that `accuracy` states"
-    )
-    for name in ("xenon-cooking", "xenon", "plan-xenon"):
-        settings = PLANNERS[name].settings
-        assert settings.read({settings.stand_in.key: settings.stand_in.value})
+    assert "(--set roles=table12)" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -284,7 +274,7 @@ def test_a_curve_says_where_it_stood():
 @pytest.mark.parametrize("planner", ["xenon", "xenon-plus"])
 def test_the_command_of_the_requirement(planner):
     result = invoke(
-        *("run", planner, "--model", "none", "--set", "prior=table12", "--json"),
+        *("run", planner, "--model", "none", "--set", "roles=table12", "--json"),
         *("--set", "requirements=3", "--set", "actions=3", "--set", "steps=600"),
     )
     assert result.exit_code == 0, result.output

@@ -8,12 +8,8 @@ from PIL import Image as Pillow
 from llm_planning.environments.minecraft.controller import SimulatedWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon.goal_planning import (
-    always_intervene,
-    caption_of,
-    in_words,
-    reprompting,
-)
+from llm_planning.planners.xenon.asking import always_intervene
+from llm_planning.planners.xenon.goal_planning import caption_of, in_words, reprompting
 from llm_planning.planners.xenon.questions import StuckQuestion
 from llm_planning.planners.xenon.roles import CAPTION, INTERVENE, Description, Intervention
 from llm_planning.planners.xenon.settings import RepromptingSettings

@@ -8,7 +8,7 @@ import pytest
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.catalogue import PLANNERS
-from llm_planning.planners.xenon.parts import asking_of
+from llm_planning.planners.xenon.asking import MinecraftAsking
 from llm_planning.planners.xenon.questions import (
     ActionQuestion,
     CorrectionQuestion,
@@ -31,7 +31,7 @@ ROLES = MinecraftRoles(WORLD, seed=0)
 def answered(file, text):
     file.write_text(text)
     settings = LearningSettings.read({"roles": str(file)})
-    return asking_of(WORLD, Engines(EncoderEngine()), settings, seed=3)
+    return MinecraftAsking(WORLD, Engines(EncoderEngine()), settings, seed=3)
 
 
 def test_requirements_are_the_books():
@@ -101,13 +101,13 @@ async def test_a_role_that_is_not_asked_needs_no_model(tmp_path):
         by.rank  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["xenon", "plan-xenon", "select-sc", "xenon-cooking"])
-def test_two_settings_that_say_who_answers_exclude_each_other(name):
-    settings = PLANNERS[name].settings
-    other = "oracle" if name == "xenon-cooking" else "table12"
-    with pytest.raises(SettingsError, match=f"prior={other} and roles=rules both say who answers"):
-        settings.read({"prior": other, "roles": "rules"})
-    assert settings.read({"prior": other}).roles == "llm"
+def test_a_profile_is_one_word_of_the_planners_that_have_it():
+    for name, profile, rate in (("xenon", "table12", 0.23), ("xenon-cooking", "sticky-40", 0.6)):
+        read = PLANNERS[name].settings.read({"roles": profile})
+        assert (read.assignment.of("choose").rate, read.roles_sha256) == (rate, "")
+    said = "roles=table12 is neither llm nor rules nor sticky-40 nor a file of roles"
+    with pytest.raises(SettingsError, match=said):
+        PLANNERS["xenon-cooking"].settings.read({"roles": "table12"}).assignment  # noqa: B018
 
 
 def test_the_roles_of_a_planner_may_be_in_the_file_of_another(tmp_path):

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cooking_kitchens import cut_and_cooked
+from cooking_kitchens import cut_and_cooked, sticky
 from hostile.folders import saved_files
 
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
@@ -28,15 +28,14 @@ from llm_serving.scripted import ScriptedEngine
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "xenon"
 SAVING = [spec for spec in SPECS if "save" in spec.settings.known_keys()]
-LEARNING = {"prior": "table12", "requirements": 3, "pool": "required", "steps": 160}
-COOKING = {"prior": "oracle", "accuracy": 0.3}
+LEARNING = {"roles": "table12", "requirements": 3, "pool": "required", "steps": 160}
 
 
 async def run_and_save(spec, folder, *, episodes):
     path = folder / f"{spec.recorded_as}.json"
     cooking = spec.benchmark.domain == "cooking"
     run = partial(spec.run, kitchens_of=cut_and_cooked) if cooking else spec.run
-    values = COOKING if cooking else LEARNING
+    values = {"roles": Path(sticky(folder, 0.3)).name} if cooking else LEARNING
     await run(
         Problem(domain=spec.benchmark.domain, task=spec.benchmark.tasks[0], world=None),
         engines=Engines(ScriptedEngine({})),
@@ -47,7 +46,8 @@ async def run_and_save(spec, folder, *, episodes):
 
 
 @pytest.mark.parametrize("spec", SAVING, ids=lambda spec: spec.name)
-async def test_a_run_saves_what_it_always_saved_and_goes_on_from_it(spec, tmp_path):
+async def test_a_run_saves_what_it_always_saved_and_goes_on_from_it(spec, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     await run_and_save(spec, tmp_path, episodes=1)
     path = await run_and_save(spec, tmp_path, episodes=2)
     assert path.read_bytes() == (GOLDEN / path.name).read_bytes()

@@ -48,7 +48,7 @@ def test_a_sweep_that_was_begun_under_an_older_name_goes_on_and_is_reported(tmp_
     for name, ended in (("xenon-names-mined", "3 done"), ("xenon-plus-a2", "3 from earlier runs")):
         file.write_text(
             f"planners: [{name}, xenon]\nmodel: none\ntasks: 67-goals\n"
-            f"settings: {{prior: table12, steps: 20}}\nseeds: 2\n"
+            f"settings: {{roles: table12, steps: 20}}\nseeds: 2\n"
             f"exclude: [{{planner: {name}, seed: 1}}]\n"
         )
         result = invoke("sweep", "run", file, "--out", tmp_path / "out")

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
 from llm_planning.planners.xenon.action_policies import Shared
+from llm_planning.planners.xenon.asking import MinecraftAsking
 from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.parts import asking_of
 from llm_planning.planners.xenon.questions import Failure
 from llm_planning.planners.xenon.settings import LearningSettings
 from llm_planning.roles import Engines
@@ -90,7 +90,7 @@ def asking(choose=None, *, memory=None, x0=2, k=3, analyse=analyse):
 
 def minecraft(engine=None, *, book=None, items=(), verbs=VERBS, names=None, seed=0, **settings):
     """Who answers in a small world."""
-    return asking_of(
+    return MinecraftAsking(
         SimpleNamespace(book=book or SMALL, items=items, verbs=verbs),
         Engines(engine or ScriptedEngine({})),
         LearningSettings.read(settings),

@@ -63,13 +63,9 @@ class Search:
     trees: list[dict[History, Node]] = field(default_factory=list)
 
     def plan(self, s: Any, h: History) -> list[str]:
-        """4.1: begins with d_min; while the best Q is 0, searches Δd deeper, up to d_max.
-
-        Returns:
-            The actions of the highest Q; they are equals where there are several.
-        """
+        """The actions of the highest Q, equals where there are several."""
         self.past = len(h) - 1
-        self.horizon = self.settings.d_min
+        self.horizon = self.settings.d_min  # 4.1: while the best Q is 0, Δd deeper, up to d_max
         self.search(s, h)
         while self.best(h)[0] == 0 and self.horizon < self.settings.d_max:
             # Reading: the search begins again with an empty tree, and keeps M_c (same root).
@@ -89,12 +85,22 @@ class Search:
             self.draws = Random(self.rng.getrandbits(64))
             self.simulate(s, h, 0)  # l.5
 
-    def simulate(self, s: Any, h: History, t: int) -> float:  # l.9
-        if self.world.failed(s):  # l.10
-            return self.reflect(h)  # l.11-13
+    def ended(self, s: Any, h: History, t: int) -> bool:
+        failed = self.world.failed(s)  # l.10, l.44
+        if failed:
+            self.reflect(h)
         # Reading: a game that ended without failure is worth 0, and nothing is learned from it.
-        if t == self.horizon or not self.world.actions(s):  # l.15
-            return 0.0  # l.16
+        return failed or t == self.horizon or not self.world.actions(s)  # l.15, l.49
+
+    def reflect(self, h: History) -> None:  # l.11-12, l.45-46
+        # Reading (4.1): with k reflections under this root, no more are asked for.
+        if len(self.memory) < self.settings.reflections:
+            # 3.1: on the segment from the root, where the game is resumed.
+            self.memory.append(self.roles.reflection(h[self.past :]))
+
+    def simulate(self, s: Any, h: History, t: int) -> float:  # l.9
+        if self.ended(s, h, t):
+            return 0.0  # l.13, l.16
         a, rollout = self.select_action(s, h)  # l.18
         r, s_next, o_next = self.world.step(s, a)  # l.19
         following = self.rollout if rollout else self.simulate  # l.21-25
@@ -118,26 +124,16 @@ class Search:
             # Reading: N(s, a) + 1 is not under the root, as in (2) and (3); in l.36 it is.
             explored = self.settings.c_puct * node.prior[a] * sqrt(node.visits)
             # Reading: at N(s) = 0 all scores are 0, and π decides; other ties go to the first.
-            return node.values[a] + explored / (1 + node.action_visits[a]), (
-                0.0 if node.visits else node.prior[a]
-            )
+            first = 0.0 if node.visits else node.prior[a]
+            return node.values[a] + explored / (1 + node.action_visits[a]), first
 
         best = max(actions, key=score)  # l.35-36
         return best, node.action_visits[best] == 0  # l.37-42
 
     def rollout(self, s: Any, h: History, t: int) -> float:  # l.43
-        if self.world.failed(s):  # l.44
-            return self.reflect(h)  # l.45-47
+        if self.ended(s, h, t):
+            return 0.0  # l.47, l.50
         actions = self.world.actions(s)
-        if t == self.horizon or not actions:  # l.49
-            return 0.0  # l.50
         a = actions[int(self.draws.random() * len(actions))]  # l.53
         r, s_next, o_next = self.world.step(s, a)  # l.54
         return r + self.settings.discount * self.rollout(s_next, (*h, a, o_next), t + 1)  # l.55
-
-    def reflect(self, h: History) -> float:  # l.11-13, l.45-47
-        # Reading (4.1): with k reflections under this root, no more are asked for.
-        if len(self.memory) < self.settings.reflections:
-            # 3.1: on the segment from the root, where the game is resumed.
-            self.memory.append(self.roles.reflection(h[self.past :]))
-        return 0.0

@@ -112,7 +112,6 @@ class Different(Search):
             super().reflect(h)
             if known[-1] in known[:-1]:
                 known.pop()
-        return 0.0
 
 
 def reference(game, answers, given, rng, *, kind=Different):

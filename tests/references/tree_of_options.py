@@ -55,8 +55,8 @@ def tree_of_options(
 ) -> tuple[Node, list[Hashable], Asked]:
     """Algorithm 1: the root, the plan, the questions in order.
 
-    `returns` is what an edge is credited with, `untried` the Q of an option before its first visit:
-    both are open, since Appendix A.7 cannot come about by the equations.
+    What an edge is credited with and the Q of an `untried` option are open: A.7 cannot come about
+    by the equations.
     """
     asked: Asked = []
 
@@ -65,9 +65,7 @@ def tree_of_options(
         return roles[role](*question)
 
     def is_done(node: Node) -> bool:
-        if (
-            node.done is None
-        ):  # Ours: one answer a node; 30 is local to a rollout, so it asks again.
+        if node.done is None:  # Ours: one answer a node; 30 is local to a rollout, and asks again
             node.done = ask("termination", node.tau)  # 30, §3.1 iii
         return node.done
 
@@ -77,56 +75,53 @@ def tree_of_options(
         if not node.in_tree:  # 11
             return rollout(node, level)  # 12, 13
         node.visits += 1  # 15
-        if not node.edges:  # Ours: no option is left.
-            return []
+        if not node.edges:
+            return []  # Ours: no option is left
 
         def ucb(edge: Edge) -> float:
             q = edge.value if edge.visits else untried(edge)
             return q + exploration * math.sqrt(math.log(node.visits) / (edge.visits + 1))
 
         edge = max(node.edges, key=ucb)  # 16, as in 7 and 27: the first of equals
-        rewards = [edge.reward, *simulate(edge.child, level + 1)]  # 17, 18
-        update(edge, rewards)  # 19
-        return rewards  # 20
+        return update([edge], [edge.reward, *simulate(edge.child, level + 1)])  # 17-20
 
     def rollout(node: Node, level: int) -> list[float]:  # 22
         taken: list[Edge] = []
         while not is_done(node) and level + len(taken) < length:  # 23, 24, 33
             node.in_tree = True  # 12: A.7 keeps every node of a rollout; N(τ) is 0
             node.edges = expanded(node)
-            if not node.edges:  # Ours: no option is left.
-                break
+            if not node.edges:
+                break  # Ours: no option is left
             taken.append(max(node.edges, key=lambda edge: edge.reward))  # 27
             node = taken[-1].child  # 31
-        rewards = [edge.reward for edge in taken]  # 32
-        for place, edge in enumerate(taken):
-            update(edge, rewards[place:])  # A.7 prints N = 1 and a Q for each option of a rollout
-        return rewards  # 35
+        # A.7 prints N = 1 and a Q for each option of a rollout.
+        return update(taken, [edge.reward for edge in taken])  # 32, 35
 
     def expanded(node: Node) -> list[Edge]:
         tau, edges = node.tau, []
         proposed = dict.fromkeys(ask("propose", tau))  # 25: a set, each once
         options = [ask("feasible", tau, one) for one in proposed]  # 26, eq. 3
-        for option in dict.fromkeys(one for one in options if one is not None):  # Ω is a set too
+        for option in dict.fromkeys(one for one in options if one is not None):  # Ω is a set, too
             state = ask("dynamics", tau, option)  # 28: of every option (§3.1 ii), as A.4 scores ŝ
             scores = ask("scores", tau, option, state)
             reward = sum(c * scores[q] for q, c in weights.items())  # 29
             edges.append(Edge(option, reward, Node((state, (*tau[1], option)))))  # 31
         return edges
 
-    def update(edge: Edge, rewards: list[float]) -> None:
-        edge.visits += 1  # 19 divides by N(τ, ω), which nothing printed counts.
-        edge.value += (returns(rewards, gamma) - edge.value) / edge.visits  # 19
+    def update(edges: list[Edge], rewards: list[float]) -> list[float]:  # 19
+        for place, edge in enumerate(edges):
+            edge.visits += 1  # 19 divides by N(τ, ω), which nothing printed counts
+            edge.value += (returns(rewards[place:], gamma) - edge.value) / edge.visits
+        return rewards
 
     node = root = Node((initial, ()), done=False)  # 5
     for _ in range(iterations):  # 4
         simulate(root, 0)  # 5
-    plan: list[Hashable] = []
+    plan: list[Edge] = []
     while tried := [edge for edge in node.edges if edge.visits]:  # 7: untried ones have no Q
-        best = max(tried, key=lambda edge: edge.value)  # 7
-        plan.append(best.option)
-        node = best.child
-    return root, plan, asked
+        plan.append(max(tried, key=lambda edge: edge.value))  # 7
+        node = plan[-1].child
+    return root, [edge.option for edge in plan], asked
 
 
 def execute_option(state: Hashable, option: Hashable, roles: Roles, *, attempts: int) -> Any:

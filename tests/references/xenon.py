@@ -126,18 +126,16 @@ class Xenon:
     def select_goal(self) -> str | None:
         """DEX (App. G); reading: without a frontier the episode ends."""
         seen = self.experienced
-        frontier = [
-            v for v in self.graph if v not in seen and all(u in seen for u in self.graph[v])
-        ]
+        # Reading: L_f is the length of the list of Section 3 for an empty inventory, all levels.
+        frontier = {
+            v: (self.explored(v), len(self.aggregate(v, Counter())))
+            for v in self.graph
+            if v not in seen and all(u in seen for u in self.graph[v])
+        }
         if not frontier:
             return None
-        least = min(self.explored(v) for v in frontier)
-        tried_least = [v for v in frontier if self.explored(v) == least]
-        # Reading: L_f is the length of the list of Section 3 for an empty inventory, all levels.
-        size = {v: len(self.aggregate(v, Counter())) for v in tried_least}
-        self.goals.append(
-            self.roles.draw([v for v in tried_least if size[v] == min(size.values())])
-        )
+        easiest = [v for v in frontier if frontier[v] == min(frontier.values())]
+        self.goals.append(self.roles.draw(easiest))
         return self.goals[-1]
 
     def explored(self, v: str) -> int:
@@ -161,8 +159,8 @@ class Xenon:
     def revise(self, v: str) -> None:
         """Algorithm 3."""
         self.counts[v] += 1  # Reading: Section 4.1 counts before it compares; 3.1 is silent
-        below = self.descendants(v)
-        if self.counts[v] > self.settings.c0:  # 3.1-2
+        below, inadmissible = self.descendants(v), self.counts[v] > self.settings.c0  # 3.1-2
+        if inadmissible:
             new = dict.fromkeys(self.resources, self.settings.alpha_i)  # 3.3
         else:  # 3.10
             alike = self.similar(v, self.experienced)  # 3.11
@@ -172,9 +170,8 @@ class Xenon:
         # Reading: nothing that needs v is proposed for v, so that the graph stays acyclic.
         fits = [u for u in self.graph if u in new and u not in [v, *below]]
         self.graph[v] = {u: new[u] for u in fits}  # 3.4-6, 3.19
-        if self.counts[v] > self.settings.c0:
-            for w in below:  # 3.7-8; reading: found once, in the graph's order
-                self.revise(w)  # 3.9
+        for w in below if inadmissible else ():  # 3.7-8; reading: found once, in the graph's order
+            self.revise(w)  # 3.9
 
     def descendants(self, v: str) -> list[str]:
         """All items that need v, directly or through others."""
@@ -185,18 +182,17 @@ class Xenon:
 
     def select_action(self, v: str) -> str:
         """Algorithm 4."""
-        valid = [op for op in self.settings.actions if self.valid(v, op)]  # 4.1-2
-        if valid:  # 4.4
-            return valid[0]  # 4.5-6; reading: the first, should there be two
+        for op in self.settings.actions:
+            if self.valid(v, op):  # 4.1-2, 4.4
+                return op  # 4.5-6; reading: the first, should there be two
         pairs = [(u, op) for u, op in self.memory if self.valid(u, op)]  # 4.8-12
         near = self.similar(v, dict.fromkeys(u for u, _ in pairs))  # 4.13-14
         shown = [(u, op) for u in near for w, op in pairs if w == u]  # 4.15
         candidates = [op for op in self.settings.actions if not self.invalid(v, op)]  # 4.3, 4.16
         return self.roles.action(v, shown, candidates or list(self.settings.actions))  # 4.17-20
 
-    def valid(self, v: str, op: str) -> bool:
-        s, f = self.memory.get((v, op), (0, 0))
-        return s > 0 and s - f > -self.settings.x0  # 4.2
+    def valid(self, v: str, op: str) -> bool:  # 4.2
+        return self.memory.get((v, op), (0, 0))[0] > 0 and not self.invalid(v, op)
 
     def invalid(self, v: str, op: str) -> bool:
         s, f = self.memory.get((v, op), (0, 0))

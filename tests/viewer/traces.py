@@ -10,7 +10,7 @@ RUNS = {
     "drip": "run drip --domain blocksworld --set reading=redo --set roles=rules --model none",
     "uct": "run uct --domain household --set class=comp --set moves=4 --model none",
     "llm-mcts-plus": "run llm-mcts-plus --set roles=rules --set moves=6 --model none",
-    "xenon": "run xenon --model none --task wood --set prior=table12 --set plans=0 --set steps=6",
+    "xenon": "run xenon --model none --task wood --set roles=table12 --set plans=0 --set steps=6",
     "mc-dml": "run mc-dml-uct --model none --task trap-door --set moves=2 "
     "--set simulations_per_action=3 --set remember=off",
 }
@@ -106,7 +106,7 @@ def written(path, events, *, success=True, text=EVIL):
 
 def from_before(path):
     """A learning run's trace from before traces had real steps and graphs of XENON."""
-    words = "run xenon --model none --set steps=60 --set prior=table12 --trace"
+    words = "run xenon --model none --set steps=60 --set roles=table12 --trace"
     assert main([*words.split(), str(path)]) == 0
     kept = [one for one in lines_of(path) if one["type"] not in {"graph", "execution"}]
     kept[-1]["lines"] = len(kept)

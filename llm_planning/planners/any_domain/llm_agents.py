@@ -34,14 +34,7 @@ if TYPE_CHECKING:
 async def llm_policy(
     problem: Problem[Any], *, engines: Engines, settings: PolicySettings, seed: int
 ) -> Outcome:
-    """Acts by the model's policy π(a|h).
-
-    Args:
-        problem: what to plan.
-        engines: answer the role `prior`, unless rules do.
-        settings: of the policy.
-        seed: of all draws.
-    """
+    """Acts by the model's policy π(a|h)."""
     ask = ActAsking(problem.world, engines, settings, seed=seed, see=settings.see)
     asked = settings
     if settings.choice == "majority":
@@ -62,12 +55,6 @@ async def react(
     """Before every move, writes a thought and takes the action that is likeliest given it.
 
     Source: Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models" (2023).
-
-    Args:
-        problem: what to plan.
-        engines: answer the roles `think` and `prior`, unless rules do.
-        settings: of the thoughts and the actions.
-        seed: of all draws.
     """
     ask = ActAsking(problem.world, engines, settings, seed=seed, see=settings.see)
     prior = ask.prior(settings)

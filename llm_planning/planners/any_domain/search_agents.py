@@ -57,14 +57,7 @@ _LEAST = 1e-9
 async def puct(
     problem: Problem[Any], *, engines: Engines, settings: PuctSettings, seed: int
 ) -> Outcome:
-    """Searches before every move, and selects by Q + c π √N(h) / (1 + N(h, a)).
-
-    Args:
-        problem: what to plan.
-        engines: answer the role `prior`, unless the prior is uniform or rules answer it.
-        settings: of the search and of the prior.
-        seed: of all draws.
-    """
+    """Searches before every move, and selects by Q + c π √N(h) / (1 + N(h, a))."""
     ask = ActAsking(problem.world, engines, settings, seed=seed)
     prior = ask.prior(settings)
     asked = None if settings.prior == "uniform" else prior
@@ -81,14 +74,7 @@ async def uct(
     settings: UctSettings,
     seed: int,
 ) -> Outcome:
-    """Searches before every move, and selects by Q + c √(ln N(h) / N(h, a)).
-
-    Args:
-        problem: what to plan.
-        engines: unused.
-        settings: of the search.
-        seed: of all draws.
-    """
+    """Searches before every move, and selects by Q + c √(ln N(h) / N(h, a))."""
     select: Select[Any, Any] = select_by_uct(c=settings.c)
     return await _search_and_act(problem, None, select, settings=settings, seed=seed)
 

@@ -87,14 +87,11 @@ class Acting(Generic[S, A]):
         actuator: carries actions out; None if the role `apply` is asked.
 
     Attributes:
-        roles: as given.
-        asking: as given.
         domain: the roles' domain.
         state: S_t.
         plan: π. A refused action that drew no chance is left out: it left the world as it was.
         states: S_0, then the state after each action of the plan, as the planner believes.
         certain: whether no action drew chance, so that the plan can be simulated.
-        actuator: as given.
         refused: number of refused actions.
         decomposed: number of decompositions so far.
     """
@@ -130,14 +127,7 @@ class Acting(Generic[S, A]):
         *,
         seed: int,
     ) -> Self:
-        """Begins at the start of a problem.
-
-        Args:
-            problem: its domain acts, or says how.
-            engines: answer the roles.
-            settings: of the planner.
-            seed: of the trial.
-        """
+        """Begins at the start of a problem."""
         roles = DripRoles(problem.world, seed=seed)
         asking = Asking(problem.world, engines, settings, seed=seed)
         start = await settled(problem.world.start(seed))
@@ -177,15 +167,7 @@ class Acting(Generic[S, A]):
 
 
 class Decomposing(Acting[S, A]):
-    """Asks about subtasks in the present state as well.
-
-    Args:
-        roles: see `Acting`; so are the others.
-        asking: who answers.
-        start: S_0.
-        settings: of the planner.
-        actuator: carries actions out.
-    """
+    """Asks about subtasks in the present state as well."""
 
     def __init__(
         self,

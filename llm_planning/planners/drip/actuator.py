@@ -73,12 +73,6 @@ class Actuator(Generic[S, A]):
     ) -> Actuator[S, A]:
         """Starts the world.
 
-        Args:
-            problem: its domain is the world.
-            engines: answer the roles.
-            settings: of the planner.
-            seed: of the trial.
-
         Raises:
             SettingsError: the domain has no control primitives, or the library cannot be opened.
         """
@@ -111,8 +105,7 @@ class Actuator(Generic[S, A]):
         attempts = self._run.attempts
         last = {one.planned: one for one in attempts}
         wrong = Counter(complete=sum(one.done != one.shown for one in attempts))
-        errors = self._ask.errors_of("code")
-        if self._policies.name == "programs" and not (errors and errors.never):
+        if self._policies.name == "programs" and not self._ask.never_wrong("code"):
             wrong["code"] = sum(not one.shown for one in last.values())
         return wrong
 

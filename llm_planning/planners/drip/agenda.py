@@ -46,14 +46,7 @@ async def drip_plus(
     settings: DripPlusSettings,
     seed: int,
 ) -> Outcome:
-    """DRIP+.
-
-    Args:
-        problem: its domain decomposes, judges and has `success`.
-        engines: answer the roles.
-        settings: of the planner.
-        seed: of the trial.
-    """
+    """DRIP+."""
     acting = await Decomposing.begin(problem, engines, settings, seed=seed)
     tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
     ending = await ended(Agenda(acting, tree, settings).plan())
@@ -67,13 +60,7 @@ async def drip_plus(
 
 
 class Agenda(Generic[S, A]):
-    """DRIP+.
-
-    Args:
-        acting: asks, applies and keeps the plan.
-        tree: T, with its root only.
-        settings: of the planner.
-    """
+    """DRIP+."""
 
     def __init__(
         self, acting: Decomposing[S, A], tree: ReasoningTree[A], settings: DripPlusSettings
@@ -184,11 +171,7 @@ class Agenda(Generic[S, A]):
 
 
 class Simulator(Generic[S, A]):
-    """Carries actions out where no chance is drawn.
-
-    Args:
-        domain: its `step` and `success` simulate.
-    """
+    """Carries actions out where no chance is drawn."""
 
     def __init__(self, domain: Any) -> None:  # noqa: ANN401
         self._domain = domain

@@ -30,14 +30,7 @@ async def react(
     settings: ReactSettings,
     seed: int,
 ) -> Outcome:
-    """ReAct with an actuator.
-
-    Args:
-        problem: its domain has `success`.
-        engines: answer the roles.
-        settings: of the planner.
-        seed: of the trial.
-    """
+    """ReAct with an actuator."""
     acting = await Acting.begin(problem, engines, settings, seed=seed)
     ending = await ended(Forward(acting, settings).plan())
     return await outcome_of(problem, acting, acting.plan, settings=settings, ending=ending)

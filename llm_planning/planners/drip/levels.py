@@ -48,14 +48,7 @@ async def drip(
     settings: DripSettings,
     seed: int,
 ) -> Outcome:
-    """DRIP (Algorithm 1).
-
-    Args:
-        problem: its domain decomposes and judges.
-        engines: answer the roles.
-        settings: of the planner.
-        seed: of the trial.
-    """
+    """DRIP (Algorithm 1)."""
     acting = await Decomposing.begin(problem, engines, settings, seed=seed)
     tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
     ending = await ended(Levels(acting, tree, settings).plan())
@@ -65,13 +58,7 @@ async def drip(
 
 
 class Levels(Generic[S, A]):
-    """DRIP.
-
-    Args:
-        acting: asks, applies and keeps the plan.
-        tree: T, with its root only.
-        settings: of the planner.
-    """
+    """DRIP."""
 
     def __init__(
         self, acting: Decomposing[S, A], tree: ReasoningTree[A], settings: DripSettings

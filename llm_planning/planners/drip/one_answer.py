@@ -37,14 +37,7 @@ async def chain_of_thought(
     settings: OneAnswerSettings,
     seed: int,
 ) -> Outcome:
-    """CoT: plans by one answer, and carries all of it out, also beyond the goal.
-
-    Args:
-        problem: its domain has a `grammar`.
-        engines: answer the role `decompose`.
-        settings: of the question.
-        seed: of the start, the answer and the world.
-    """
+    """CoT: plans by one answer, and carries all of it out, also beyond the goal."""
     ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
     steps = await ask.decompose()(await first_state(problem.world, seed))
     plan = [step.proposed for step in steps]
@@ -59,12 +52,6 @@ async def plan_and_solve(
     seed: int,
 ) -> Outcome:
     """Plans by one answer, and carries its steps out with several tries each.
-
-    Args:
-        problem: its domain has a `grammar`.
-        engines: answer the role `decompose`, and what is asked about programs.
-        settings: of the question and the tries.
-        seed: of the start, the answer and the world.
 
     Raises:
         SettingsError: the domain has no control primitives for skills or programs.

@@ -92,9 +92,6 @@ class DripRoles(Generic[S, A]):
     Args:
         domain: the domain to plan in.
         seed: of the answers that are drawn, and of the chance in predictions.
-
-    Attributes:
-        domain: as given.
     """
 
     def __init__(self, domain: DripDomain[S, A], *, seed: int) -> None:

@@ -121,12 +121,6 @@ async def llm_mcts(
 ) -> Outcome:
     """LLM-MCTS: Algorithm 1 before every move, with a new tree.
 
-    Args:
-        problem: what to plan.
-        engines: answer `position` and `prior`, unless rules do.
-        settings: of the search.
-        seed: of all draws.
-
     Raises:
         ServingError: the engine failed.
     """
@@ -204,12 +198,6 @@ async def llm_mcts_plus(
 ) -> Outcome:
     """LLM-MCTS+ (ours): rollouts by goal regression, Q as a regret, one tree for the episode.
 
-    Args:
-        problem: what to plan.
-        engines: answer `position` and `prior`, unless rules do.
-        settings: of the search.
-        seed: of all draws.
-
     Raises:
         ServingError: the engine failed.
     """
@@ -265,12 +253,6 @@ async def policy_alone(
     problem: Problem[KnownHousehold], *, engines: Engines, settings: PolicySettings, seed: int
 ) -> Outcome:
     """The baseline without search: every action comes from the policy of LLM-MCTS.
-
-    Args:
-        problem: what to plan.
-        engines: answer `prior`, unless rules do.
-        settings: of the policy.
-        seed: of all draws.
 
     Raises:
         ServingError: the engine failed.

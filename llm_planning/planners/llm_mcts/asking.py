@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 class HomeAsking(Asking):
     """Who answers in a home, and what they said of the goal and of π.
 
-    Args:
-        problem: what to plan.
-        engines: the models.
-        settings: say who answers.
-        seed: of all draws.
-
     Attributes:
         world: the home; with the goal as it was read, if the role `goal` was asked.
         unmet: why the home cannot meet the goal as it was read; empty if it can.

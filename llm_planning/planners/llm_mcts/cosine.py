@@ -216,11 +216,7 @@ class _FreeWords:
 
 
 class Vectors:
-    """Unit vectors of texts. Each text is embedded once.
-
-    Args:
-        engine: embeds.
-    """
+    """Unit vectors of texts. Each text is embedded once."""
 
     def __init__(self, engine: Engine) -> None:
         self._embed = partial(engine.embed, role=SIMILARITY)

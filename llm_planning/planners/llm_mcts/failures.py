@@ -37,13 +37,7 @@ LOSSES: Final[tuple[Loss, ...]] = ("policy", "model", "search")
 
 
 def helps(world: KnownHousehold, state: State, action: str) -> bool:
-    """Whether an action brings the goal nearer in a state.
-
-    Args:
-        world: has the goal.
-        state: where it is taken.
-        action: as it is written.
-    """
+    """Whether an action brings the goal nearer in a state."""
     rules, expert = world.rules, world.expert
     for one in rules.actions(state):
         if str(one) == action:

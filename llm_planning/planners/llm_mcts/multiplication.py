@@ -34,14 +34,7 @@ async def l_policy_multiplication(
     settings: MultiplicationSettings,
     seed: int,
 ) -> Outcome:
-    """Has the product said in one answer.
-
-    Args:
-        problem: its domain gives the two numbers.
-        engines: answer the role `product`, unless rules do.
-        settings: say who answers.
-        seed: of the numbers and the errors of rules.
-    """
+    """Has the product said in one answer."""
     world = problem.world
     first, second = world.factors(world.start(seed))
     asking = Asking(world, engines, settings, seed=seed)
@@ -58,14 +51,7 @@ async def l_model_multiplication(
     settings: MultiplicationSettings,
     seed: int,
 ) -> Outcome:
-    """Has all one-digit products said, and multiplies with them.
-
-    Args:
-        problem: its domain gives the two numbers.
-        engines: answer the role `fact`, unless rules do.
-        settings: say who answers.
-        seed: of the numbers and the errors of rules.
-    """
+    """Has all one-digit products said, and multiplies with them."""
     world = problem.world
     first, second = world.factors(world.start(seed))
     asking = Asking(world, engines, settings, seed=seed)

@@ -32,14 +32,7 @@ if TYPE_CHECKING:
 async def l_policy(
     problem: Problem[Travel], *, engines: Engines, settings: RouteSettings, seed: int
 ) -> Outcome:
-    """Plans a journey by one answer.
-
-    Args:
-        problem: its world has direct flights.
-        engines: answer the role `route`, unless rules do.
-        settings: of the question.
-        seed: of all draws.
-    """
+    """Plans a journey by one answer."""
     world = problem.world
     asking = RouteAsking(world, engines, settings, seed=seed)
     cities = await asking.of(route_role(world, settings, seed=seed))(world.pair)
@@ -49,14 +42,7 @@ async def l_policy(
 async def l_model(
     problem: Problem[Travel], *, engines: Engines, settings: FlightSearchSettings, seed: int
 ) -> Outcome:
-    """Plans a journey by search in the flights that a model names.
-
-    Args:
-        problem: its world has direct flights.
-        engines: answer the role `flights`, unless rules do.
-        settings: of the questions and the search.
-        seed: of all draws.
-    """
+    """Plans a journey by search in the flights that a model names."""
     world = problem.world
     asking = Asking(world, engines, settings, seed=seed)
     found = await uniform_cost(

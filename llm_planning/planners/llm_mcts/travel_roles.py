@@ -60,11 +60,6 @@ def route_role(world: Travel, settings: RouteSettings, *, seed: int) -> RoleSpec
     """L-Policy's question: the cities of a journey, the first one included.
 
     Rules answer it in a `RouteAsking`.
-
-    Args:
-        world: says which cities there are.
-        settings: how answers are drawn.
-        seed: of these draws.
     """
     start, goal = world.pair
     most = max(LONGEST_ROUTE, world.graph.flights_to(goal)[start] + 1)

@@ -66,12 +66,6 @@ async def llm_agent(
 ) -> Outcome:
     """Plays a game once, without reflections.
 
-    Args:
-        problem: a text game, or any domain that can be told as a text game.
-        engines: answer the role `prior`, unless rules do.
-        settings: of the agent.
-        seed: of the draws.
-
     Raises:
         DomainError: the world hides its state.
         TextGameError: the game cannot be played.
@@ -101,12 +95,6 @@ async def reflection_agent(
     """Plays a game in rounds, and reflects after each. The score is that of the last round.
 
     A won round is the last, because nothing went wrong in it.
-
-    Args:
-        problem: as for `llm_agent`.
-        engines: answer the roles `prior` and `reflection`, unless rules do.
-        settings: of the agent.
-        seed: of the draws.
 
     Raises:
         DomainError, TextGameError, ServingError: see `llm_agent`.

@@ -185,14 +185,7 @@ ADVICE: Rule[Trajectory, str] = Rule(
 
 
 class GameAsking(Asking):
-    """Who answers what an agent asks in a game.
-
-    Args:
-        world: the game.
-        engines: see `Asking`, as for the others.
-        settings: who answers.
-        seed: of all draws.
-    """
+    """Who answers what an agent asks in a game."""
 
     def __init__(
         self, world: TextGameDomain, engines: Engines, settings: RoleSettings, *, seed: int

@@ -152,12 +152,6 @@ async def search_move(
     Every H grows a tree from scratch (lines 4 to 6). ℳ_c belongs to the root, so all its trees
     share it.
 
-    Args:
-        parts: of the search.
-        world: the game.
-        position: the root.
-        rng: of the rollouts.
-
     Raises:
         ValueError: the position has no valid action.
         TextGameError: the game failed.

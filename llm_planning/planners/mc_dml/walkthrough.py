@@ -35,12 +35,6 @@ async def play_walkthrough(
 ) -> Outcome:
     """Replays a game's walkthrough.
 
-    Args:
-        problem: a game with a walkthrough.
-        engines: unused.
-        settings: none.
-        seed: of the world.
-
     Raises:
         TextGameError: the game cannot be played, or has no walkthrough.
     """

@@ -69,11 +69,6 @@ def exercises_of(
 ) -> tuple[Exercise, ...]:
     """Draws the exercises of a measurement.
 
-    Args:
-        domain: where the questions are asked.
-        settings: of the measurement.
-        seed: of the draws.
-
     Raises:
         SettingsError: no planner has exercises of the role in this domain, or they changed.
         DomainError: a name cannot be held out.

@@ -77,14 +77,7 @@ class Attempt(Generic[A]):
 class Executing(Generic[S, A]):
     """The execution of options, one after the other, in one real world.
 
-    Args:
-        problem: its domain is the world.
-        policies: make and run π_ω.
-        settings: of the execution.
-        episode: at the start.
-
     Attributes:
-        episode: as given.
         attempts: so far, in order.
     """
 

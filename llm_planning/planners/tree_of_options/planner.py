@@ -83,14 +83,7 @@ async def chain_of_thought(
     settings: ExecutionSettings,
     seed: int,
 ) -> Outcome:
-    """CoT: one answer breaks the goal down into at most d options, from s_0 alone (Section 4.1).
-
-    Args:
-        problem: its domain has a `grammar`.
-        engines: answer the roles.
-        settings: of the answer's length and the execution.
-        seed: of the start, the answer and the world.
-    """
+    """CoT: one answer breaks the goal down into at most d options, from s_0 alone (Section 4.1)."""
     ask: Ask = OptionAsking(problem.world, engines, settings, seed=seed)
     chain = await ask.decompose()(await first_state(problem.world, seed))
     return await executed_plan(

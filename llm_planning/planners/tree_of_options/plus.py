@@ -57,14 +57,7 @@ async def too_plus(
     settings: PlusSettings,
     seed: int,
 ) -> Outcome:
-    """Searches and executes in turn, until the goal is reached or the attempts are used up.
-
-    Args:
-        problem: its domain has a `grammar` and a `state_model`.
-        engines: answer the roles.
-        settings: of the searches and the execution.
-        seed: of the proposals and the world.
-    """
+    """Searches and executes in turn, until the goal is reached or the attempts are used up."""
     ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
     policies = await policies_of(problem.world, ask, settings)
     store = None if settings.effects == "none" else EffectStore(Path(at_home(settings.effects)))
@@ -99,11 +92,6 @@ async def too_plus(
 
 class Watch(Generic[S, A]):
     """The searches of a trial, between which options are executed.
-
-    Args:
-        ask: makes the roles.
-        settings: of the searches.
-        effects: what options are known to do.
 
     Attributes:
         effects: what options did so far.

@@ -77,11 +77,7 @@ class Policies(Protocol[S, A]):
 
 
 class Verbs(Generic[S, A]):
-    """Policies of the world's own verbs. Nobody is asked, unless rules that err answer.
-
-    Args:
-        ask: makes the roles.
-    """
+    """Policies of the world's own verbs. Nobody is asked, unless rules that err answer."""
 
     name = "direct"
 
@@ -127,11 +123,6 @@ class Skilled(Generic[S, A]):
     """Policies that are skills of the library, run as programs (Section 4.1).
 
     The first attempt takes the skill that fits the option, each later one the next nearest skill.
-
-    Args:
-        ask: makes the roles.
-        primitives: of the domain.
-        library: of skills.
     """
 
     name = "skills"
@@ -191,12 +182,6 @@ class Programs(Skilled[S, A]):
     """Policies that a model writes as programs (Section 3.2).
 
     It is shown the nearest skills, and how the option is done (Appendix B).
-
-    Args:
-        ask: makes the roles.
-        primitives: of the domain.
-        library: of skills.
-        settings: of the execution.
     """
 
     name = "programs"

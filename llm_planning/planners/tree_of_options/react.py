@@ -30,14 +30,7 @@ async def react_option(
     settings: ExecutionSettings,
     seed: int,
 ) -> Outcome:
-    """ReAct-Option: proposes one option and executes it (Algorithm 2), in turn.
-
-    Args:
-        problem: its domain has a `grammar`.
-        engines: answer the roles.
-        settings: of the execution.
-        seed: of the proposals and the world.
-    """
+    """ReAct-Option: proposes one option and executes it (Algorithm 2), in turn."""
     ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
     propose = ask.propose(1, NOW)
     policies = await policies_of(problem.world, ask, settings)
@@ -64,12 +57,6 @@ async def react_action(
     """ReAct-Action: proposes one action of the smallest kind and takes it, in turn.
 
     Every action is an attempt. There is no in-option policy, so nothing is refined.
-
-    Args:
-        problem: its domain has a `grammar` and `in_units`.
-        engines: answer the roles.
-        settings: of the execution; only `attempts` and `executions` count.
-        seed: of the proposals and the world.
     """
     units: Any = problem.world
     units = units.in_units()

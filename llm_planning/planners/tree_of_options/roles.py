@@ -94,10 +94,6 @@ class OptionRoles(Generic[S, A]):
         domain: the domain to plan in.
         settings: of the prompts.
         seed: of the proposals, and of the chance in predictions.
-
-    Attributes:
-        domain: as given.
-        settings: as given.
     """
 
     def __init__(self, domain: OptionDomain[S, A], settings: PromptSettings, *, seed: int) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from llm_planning.execution.skills import RETRIEVED
 from llm_planning.planners.tree_of_options.answers import REASON
-from llm_planning.roles import Errors, RoleSettings, by_model
+from llm_planning.roles import RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import ReadWhen, When, when
 
@@ -31,14 +31,13 @@ Execution: TypeAlias = Literal["direct", "skills", "programs"]
 
 def _asks_model(settings: RoleSettings) -> bool:
     who = settings.assignment
-    return not all(
-        isinstance(who.of(role), Errors) for role in settings.models_roles(settings.known_roles)
-    )
+    asked = settings.models_roles(settings.known_roles)
+    return any(who.errors_of(role) is None for role in asked)
 
 
 def _asks_rules(settings: RoleSettings) -> bool:
     who = settings.assignment
-    return any(isinstance(who.of(role), Errors) for role in ROLES)
+    return any(who.errors_of(role) is not None for role in ROLES)
 
 
 class ReasonSettings(RoleSettings):
@@ -114,7 +113,7 @@ class ExecutionSettings(PromptSettings):
         silent: tuple[str, ...] = ()
         if self.execution != "programs":
             silent = EXECUTION_ROLES
-        elif self.explanation == "none" or isinstance(self.assignment.of("code"), Errors):
+        elif self.explanation == "none" or self.assignment.errors_of("code") is not None:
             silent = ("explain",)
         return tuple(role for role in roles if role not in silent)
 

@@ -73,11 +73,7 @@ class ActionPolicy(ABC):
 
 
 class Remembering(ActionPolicy):
-    """Counts successes and failures in FAM (Algorithm 1, lines 12 to 16).
-
-    Args:
-        memory: FAM.
-    """
+    """Counts successes and failures in FAM (Algorithm 1, lines 12 to 16)."""
 
     def __init__(self, memory: ActionMemory) -> None:
         self._memory = memory
@@ -267,12 +263,7 @@ class Forgetful(SuccessOnly):
 
 
 class RandomFam(Remembering):
-    """Random+FAM: Algorithm 4 with a uniform draw in the place of the LLM.
-
-    Args:
-        memory: FAM.
-        rng: draws actions.
-    """
+    """Random+FAM: Algorithm 4 with a uniform draw in the place of the LLM."""
 
     def __init__(self, memory: ActionMemory, *, rng: Random) -> None:
         super().__init__(memory)
@@ -328,11 +319,7 @@ class Ucb(Remembering):
 
 
 class TrueActions(ActionPolicy):
-    """Always chooses the valid action (OracleActionPlanner, Appendix K.4).
-
-    Args:
-        book: the rules.
-    """
+    """Always chooses the valid action (OracleActionPlanner, Appendix K.4)."""
 
     def __init__(self, book: RuleBook) -> None:
         self._book = book

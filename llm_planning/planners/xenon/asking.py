@@ -1,4 +1,4 @@
-"""Who answers XENON's questions: models, rules, or the oracle of the setting `prior`."""
+"""Who answers XENON's questions: models, rules, or an oracle with the errors of Table 12."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.planners.xenon.beliefs import TABLE_12, Beliefs
 from llm_planning.planners.xenon.cooking_roles import ACTION, TOOL
-from llm_planning.planners.xenon.roles import MinecraftRoles, chosen
+from llm_planning.planners.xenon.roles import ESCAPE, MinecraftRoles, chosen
 from llm_planning.roles import Asking, Errors, Oracle
 
 if TYPE_CHECKING:
@@ -26,23 +26,17 @@ if TYPE_CHECKING:
         Predict,
         Rank,
         Requirements,
+        StuckQuestion,
     )
-    from llm_planning.planners.xenon.settings import CookingSettings, PriorSettings
+    from llm_planning.planners.xenon.settings import CookingSettings, MinecraftSettings
     from llm_planning.roles import Engines, Role, RoleRules, Rule
 
 
-class XenonAsking(Asking):
-    """Who answers, where not every run asks every role that it may."""
-
-    @property
-    def oracles(self) -> list[dict[str, object]]:
-        """The oracles that were asked, JSON-able, in the order of their first questions."""
-        made = {one["role"]: one for one in super().oracles}
-        return [made[role] for role in self.asked if role in made]
-
-
-class MinecraftAsking(XenonAsking):
+class MinecraftAsking(Asking):
     """Who answers in Minecraft. A role is made when it is first wanted.
+
+    With roles=table12 an oracle errs as a 7B model does; see `beliefs`. Each of its answers depends
+    on the seed and the question, not on what was asked before.
 
     Args:
         world: the unperturbed game; its rules answer.
@@ -55,11 +49,13 @@ class MinecraftAsking(XenonAsking):
         roles: what is asked.
     """
 
+    settings: MinecraftSettings
+
     def __init__(
         self,
         world: TextWorld,
         engines: Engines,
-        settings: PriorSettings,
+        settings: MinecraftSettings,
         *,
         seed: int,
         names: Sequence[str] | None = None,
@@ -92,31 +88,34 @@ class MinecraftAsking(XenonAsking):
         """Log-probabilities of candidates, in nats, in their order."""
         return self.of(self.roles.rank())
 
-
-class Table12Asking(MinecraftAsking):
-    """With prior=table12, an oracle that errs as a 7B model does; see `beliefs`.
-
-    Every answer depends on the seed and the question, not on what was asked before.
-    """
-
-    settings: PriorSettings
-
     @property
     def oracles(self) -> list[dict[str, object]]:
-        """Both, whether they were asked or not."""
-        return [self._beliefs.describe(), self._action.describe()]
+        """The oracles that were asked, JSON-able, in the order of their first questions.
 
-    def by_rules(self, spec: RoleRules[Any, Any]) -> Role[Any, Any]:
-        """The role by the oracle."""
-        beliefs = self._beliefs
+        With roles=table12 they are two, whether they were asked or not.
+        """
+        if self._is_table_12:
+            return [self._beliefs.describe(), self._action.describe()]
+        made = {one["role"]: one for one in super().oracles}
+        return [made[role] for role in self.asked if role in made]
+
+    def by_rules(self, spec: RoleRules[Any, Any]) -> Role[Any, Any] | None:
+        """See `Asking.by_rules`. Table 12 says nothing of captions."""
+        if not self._is_table_12:
+            return super().by_rules(spec)
         answers: Mapping[str, Role[Any, Any]] = {
             "predict": self._predicted,
-            "correct": beliefs.correct,
+            "correct": self._beliefs.correct,
             "choose": self._action,
             "analyse": without_reason,
-            "rank": beliefs.rank,
+            "rank": self._beliefs.rank,
+            "intervene": always_intervene,
         }
-        return answers[spec.name]
+        return answers.get(spec.name)
+
+    @property
+    def _is_table_12(self) -> bool:
+        return self.settings.roles == self.settings.profile.name
 
     async def _predicted(self, question: NeedsQuestion, /) -> Requirements:
         return self.roles.named(await self._beliefs.predict(question))
@@ -160,28 +159,20 @@ async def without_reason(failure: Failure, /) -> str:
     return f"{failure.action} {failure.item} failed: the action is wrong or something is missing"
 
 
-class CookingAsking(Asking):
-    """Who answers in the kitchen; with prior=oracle, rules that are right as `accuracy` says.
+async def always_intervene(_: StuckQuestion, /) -> str:
+    """CRe that is always right: it is only asked about a controller that is stuck."""
+    return ESCAPE
 
-    Args:
-        engines: the models.
-        settings: say who answers.
-        seed: of every draw.
+
+class CookingAsking(Asking):
+    """Who answers in the kitchen.
 
     Attributes:
         predict: which tool a cookbook action requires.
         choose: which executable action carries it out.
     """
 
-    settings: CookingSettings
-
     def __init__(self, engines: Engines, settings: CookingSettings, *, seed: int) -> None:
         super().__init__(None, engines, settings, seed=seed)
         self.predict = self.of(TOOL)
         self.choose = self.of(ACTION)
-
-    def errors_of(self, role: str) -> Errors | None:
-        """How rules err in a role; None if a model answers it."""
-        if self.settings.prior == "oracle":
-            return Errors(rate=self.settings.accuracy, kind="sticky")
-        return super().errors_of(role)

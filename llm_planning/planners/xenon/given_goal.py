@@ -30,11 +30,11 @@ from llm_planning.planners.xenon.agent import Agent, Plan
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.parts import prior_asking
+from llm_planning.planners.xenon.parts import shared_for_one_goal
 from llm_planning.planners.xenon.revision import DependencyStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.text_world import World
@@ -164,7 +164,7 @@ async def play(
     settings: Settings,
     seed: int,
     reprompt: Reprompt | None = None,
-    askings: Sequence[Asking] = (),
+    asking: Asking | None = None,
 ) -> Outcome:
     """Tries to obtain a goal, and reports the episode.
 
@@ -188,7 +188,7 @@ async def play(
         settings: of the run.
         seed: of the run.
         reprompt: frees a controller that is stuck.
-        askings: who answers.
+        asking: who answers; None for nobody.
 
     Raises:
         UnknownGoalError: there is no such goal.
@@ -227,7 +227,7 @@ async def play(
             "goal": goal,
             "seed": seed,
             "settings": settings.to_json(),
-            "oracles": [one for asking in askings for one in asking.oracles],
+            "oracles": asking.oracles if asking else [],
             "omitted": sorted(attempt.omitted),
             "plans": [[asdict(subgoal) for subgoal in plan.tried] for plan in plans],
         },
@@ -303,9 +303,9 @@ async def select_by_asking(
         UnknownGoalError: there is no such goal.
     """
     world = _text_world(settings)
-    asking = prior_asking(settings, world, engines, seed=seed)
+    shared = shared_for_one_goal(settings, world, engines, seed=seed)
     return await _select(
-        problem, world, actions(asking), settings=settings, seed=seed, askings=(asking.roles,)
+        problem, world, actions(shared), settings=settings, seed=seed, asking=shared.roles
     )
 
 
@@ -316,7 +316,7 @@ async def _select(
     *,
     settings: SelectionSettings,
     seed: int,
-    askings: Sequence[Asking] = (),
+    asking: Asking | None = None,
 ) -> Outcome:
     """Runs one episode in the text world."""
     return await play(
@@ -328,7 +328,7 @@ async def _select(
         judged_by="text world",
         settings=settings,
         seed=seed,
-        askings=askings,
+        asking=asking,
     )
 
 

@@ -35,7 +35,7 @@ from llm_planning.planners.xenon.action_policies import (
     SuccessOnly,
     TrueActions,
 )
-from llm_planning.planners.xenon.asking import XenonAsking
+from llm_planning.planners.xenon.asking import always_intervene
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.given_goal import fixed, play
 from llm_planning.planners.xenon.graph_initialization import (
@@ -44,9 +44,9 @@ from llm_planning.planners.xenon.graph_initialization import (
     predict_requirements,
 )
 from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.parts import prior_asking
+from llm_planning.planners.xenon.parts import shared_for_one_goal
 from llm_planning.planners.xenon.questions import StuckQuestion
-from llm_planning.planners.xenon.roles import CAPTION, ESCAPE, INTERVENE
+from llm_planning.planners.xenon.roles import CAPTION, INTERVENE
 from llm_planning.planners.xenon.saved import Saved
 from llm_planning.planners.xenon.settings import FIRST, TRUTH, RepromptingSettings
 
@@ -128,11 +128,6 @@ def reprompting(world: SimulatedWorld, caption: Caption, decide: Decide) -> Repr
     return reprompt
 
 
-async def always_intervene(_: StuckQuestion, /) -> str:
-    """CRe that is always right: it is only asked about a controller that is stuck."""
-    return ESCAPE
-
-
 async def plan_and_act(
     problem: Problem[Any],
     *,
@@ -159,25 +154,24 @@ async def plan_and_act(
     """
     text = TextWorld(game_rules())
     world = _simulated(text, problem.task, settings, seed, patience=patience)
-    asking = prior_asking(settings, text, engines, seed=seed)
-    stuck, reprompt = XenonAsking(text, engines, settings, seed=seed), None
+    shared = shared_for_one_goal(settings, text, engines, seed=seed)
+    asking, reprompt = shared.roles, None
     if patience is not None:
         see = settings.see if isinstance(settings, RepromptingSettings) else "words"
-        decide = stuck.of(INTERVENE) if settings.prior == "model" else always_intervene
-        reprompt = reprompting(world, caption_of(world, stuck, see=see), decide)
-    believed = await _believed(settings, asking, text, problem.task)
+        reprompt = reprompting(world, caption_of(world, asking, see=see), asking.of(INTERVENE))
+    believed = await _believed(settings, shared, text, problem.task)
     return await play(
         problem.task,
         world,
         book=text.book,
         knowledge=believed,
-        actions=actions(asking),
+        actions=actions(shared),
         reprompt=reprompt,
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,
         seed=seed,
-        askings=(asking.roles, stuck),
+        asking=asking,
     )
 
 

@@ -15,6 +15,7 @@ from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld, action_set
 from llm_planning.planners.xenon.agent import Agent
+from llm_planning.planners.xenon.asking import MinecraftAsking
 from llm_planning.planners.xenon.dependency_graph import DependencyGraph
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import least_attempted
@@ -22,7 +23,7 @@ from llm_planning.planners.xenon.graph_initialization import PLANS, Initial, dem
 from llm_planning.planners.xenon.graph_notes import notes_on
 from llm_planning.planners.xenon.knowledge import Knowledge
 from llm_planning.planners.xenon.learning_report import Curve, LearningResult, learning_outcome
-from llm_planning.planners.xenon.parts import Learner, asking_of, predicted
+from llm_planning.planners.xenon.parts import Learner, predicted
 from llm_planning.planners.xenon.saved import Saved, run_of, save_knowledge
 from llm_planning.planners.xenon.similarity import Similar
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.action_policies import ActionPolicy, Shared
-    from llm_planning.planners.xenon.asking import MinecraftAsking
     from llm_planning.planners.xenon.goals import SelectGoal
     from llm_planning.planners.xenon.revision import DependencyStore
     from llm_planning.planners.xenon.settings import LearningSettings
@@ -81,7 +81,8 @@ async def learn(
     )
     unperturbed = TextWorld(game, goals=wanted, verbs=action_set(settings.verbs))
     told = unperturbed.items if settings.names == "all" else wanted
-    roles = asking_of(unperturbed, engines, settings, seed=seed, names=told if closed else None)
+    names = told if closed else None
+    roles = MinecraftAsking(unperturbed, engines, settings, seed=seed, names=names)
     learner = Learner(
         memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
         similar=Similar(engines.default),

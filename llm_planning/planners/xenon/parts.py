@@ -15,7 +15,7 @@ from llm_planning.planners.xenon.action_policies import (
     Shared,
     SuccessOnly,
 )
-from llm_planning.planners.xenon.asking import MinecraftAsking, Table12Asking
+from llm_planning.planners.xenon.asking import MinecraftAsking
 from llm_planning.planners.xenon.fam import ActionMemory
 from llm_planning.planners.xenon.goals import (
     dex,
@@ -37,8 +37,6 @@ from llm_planning.planners.xenon.revision import (
 from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llm_planning.environments.minecraft.text_world import TextWorld
     from llm_planning.planners.xenon.action_policies import ActionPolicy
     from llm_planning.planners.xenon.goals import SelectGoal
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
         AskingSettings,
         LearningSettings,
         PlanningSettings,
-        PriorSettings,
     )
     from llm_planning.roles import Engines
 
@@ -178,23 +175,10 @@ async def nothing_predicted(_: Learner) -> Initial:
     return Initial()
 
 
-# Who answers the agent's questions ----------------------------------------------------------------
+# Given goals --------------------------------------------------------------------------------------
 
 
-def asking_of(
-    world: TextWorld,
-    engines: Engines,
-    settings: PriorSettings,
-    *,
-    seed: int,
-    names: Sequence[str] | None = None,
-) -> MinecraftAsking:
-    """Returns who answers by the settings `prior` and `roles`; see `MinecraftAsking`."""
-    answers = MinecraftAsking if settings.prior == "model" else Table12Asking
-    return answers(world, engines, settings, seed=seed, names=names)
-
-
-def prior_asking(
+def shared_for_one_goal(
     settings: AskingSettings | PlanningSettings, world: TextWorld, engines: Engines, *, seed: int
 ) -> Shared[MinecraftAsking]:
     """Returns what the action policies of an agent with one given goal share.
@@ -208,6 +192,6 @@ def prior_asking(
     return Shared(
         memory=ActionMemory(world.verbs, x0=settings.x0),
         similar=Similar(engines.default),
-        roles=asking_of(world, engines, settings, seed=seed),
+        roles=MinecraftAsking(world, engines, settings, seed=seed),
         k=settings.k,
     )

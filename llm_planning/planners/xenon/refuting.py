@@ -39,10 +39,6 @@ class RefutingStore(DependencyStore):
 
     An inadmissible item requires obtained resources only. A resource that requires the item would
     keep it out of the frontier for ever.
-
-    Args:
-        analogy: proposes requirements.
-        memory: FAM.
     """
 
     def __init__(self, analogy: Analogy, *, memory: ActionMemory) -> None:

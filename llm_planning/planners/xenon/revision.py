@@ -42,9 +42,6 @@ class DependencyStore:
 
     This class leaves requirements as predicted (×), and only counts in C(v) that they failed.
 
-    Args:
-        knowledge: has Ĝ.
-
     Attributes:
         state: what the store keeps of failures.
     """

@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
 from llm_planning.environments.minecraft.text_world import action_set
-from llm_planning.roles import ROLE_SETTINGS, RoleSettings, StandIn, by_model
+from llm_planning.planners.xenon.beliefs import TABLE_12
+from llm_planning.roles import Errors, Profile, RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import ReadWhen, Settings, When, when
 
@@ -30,53 +31,37 @@ Table 12 has no such row. The number is fitted to the column (0,0) of Table 5: w
 (○, ×), which tries an action again only after it worked, ends where the paper's does.
 """
 
-Prior: TypeAlias = Literal["model", "table12"]
 Names: TypeAlias = Literal["goals", "all"]
 ActionSetSize: TypeAlias = Annotated[int, AfterValidator(lambda size: len(action_set(size)))]
 
 
-EXAMPLES: Final = (when("prior", "model"), by_model("predict", "choose", "correct"))
+EXAMPLES: Final = (by_model("predict", "choose", "correct"),)
 """When similar items are read as examples (`Settings.read_when`): rules answer without any."""
 
 
-class AskedSettings(RoleSettings):
-    """Settings of a planner of XENON's that asks questions.
-
-    By the setting `roles` rules answer some questions, with the errors that it states. A `prior`
-    other than `model` has rules answer all of them, with the errors of the paper.
-    """
-
-    known_roles = ROLES
-    added: ClassVar[tuple[str, ...]] = ROLE_SETTINGS
-    stand_in = StandIn("prior", "table12", errors="the errors of Table 12")
-
-    @model_validator(mode="after")
-    def _one_says_who_answers(self) -> AskedSettings:
-        prior = getattr(self, "prior", "model")
-        if self.roles != "llm" and prior != "model":
-            raise ValueError(
-                f"prior={prior} and roles={self.roles} both say who answers: leave one of them out"
-            )
-        return self
-
-
-class PriorSettings(AskedSettings):
+class MinecraftSettings(RoleSettings):
     """Settings of a planner that asks about Minecraft.
 
     Attributes:
-        prior: who answers: the `model`, or an oracle that errs at the rates of `table12`. In a
-            long-horizon run the oracle always sees that a controller is stuck.
-        right_action: with prior=table12, the probability that the first answer about an action is
+        roles: who answers: `llm`, the domain's `rules`, an oracle that errs at the rates of
+            `table12`, or a YAML file that says it role by role. In a long-horizon run the oracle
+            always sees that a controller is stuck.
+        right_action: with roles=table12, the probability that the first answer about an action is
             right; the default is fitted to Table 5 (`RIGHT_ACTION`).
     """
 
-    read_when: ClassVar[ReadWhen] = {"right_action": [when("prior", "table12")]}
+    known_roles = ROLES
+    profile = Profile(
+        "table12",
+        Errors(rate=TABLE_12.right_items, kind="sticky"),
+        told="the errors of Table 12",
+    )
+    read_when: ClassVar[ReadWhen] = {"right_action": [when("roles", "table12")]}
 
-    prior: Prior = "model"
     right_action: float = Field(RIGHT_ACTION, ge=0.0, le=1.0)
 
 
-class LearningSettings(PriorSettings):
+class LearningSettings(MinecraftSettings):
     """Settings of every agent that learns dependencies and actions.
 
     Attributes:
@@ -91,7 +76,7 @@ class LearningSettings(PriorSettings):
         plans: number of human-written plans to begin with, 0 to 3 (Appendix K.11).
         change_at: step at which the perturbed rules take effect and the agent is told which items
             they concern; 0: they hold from the beginning (Appendix K.6).
-        initial: the first Ĝ: `predicted` by the prior, or the unperturbed `truth`. With the truth,
+        initial: the first Ĝ: `predicted`, or the unperturbed `truth`. With the truth,
             the agent tries the least attempted items that it has not obtained (Appendix K.8).
         names: names that the agent is told: its `goals`, or `all` items of the world.
         controller: how actions are carried out: `text` without chance, the others by a simulated
@@ -101,7 +86,7 @@ class LearningSettings(PriorSettings):
         alpha_s: α_s, scale of the quantities that less-tried items require.
         alpha_i: α_i, quantity of each resource that an inadmissible item requires.
         k: K, number of similar items to learn from (key `K`).
-        most: most items whose requirements the prior is asked for, a bound on hallucination.
+        most: most items whose requirements are asked for, a bound on hallucination.
         save: file to which learned knowledge is written after each episode, and from which a
             stopped run goes on; empty: it is not saved.
     """
@@ -173,7 +158,7 @@ class ControllerSettings(Settings):
     controller: Literal["minerl", "minerl-standard", "mineflayer"] = "minerl"
 
 
-class PlanningSettings(PriorSettings, ControllerSettings):
+class PlanningSettings(MinecraftSettings, ControllerSettings):
     """Settings of XENON and its ablations for a given goal.
 
     Attributes:
@@ -203,10 +188,7 @@ class RepromptingSettings(PlanningSettings):
             `picture`, which the role `caption` describes (Figure 17), or `both`.
     """
 
-    added = (*ROLE_SETTINGS, "see")
-    read_when: ClassVar[ReadWhen] = {
-        "see": [when("prior", "model"), by_model("caption"), by_model("intervene")]
-    }
+    read_when: ClassVar[ReadWhen] = {"see": [by_model("caption"), by_model("intervene")]}
 
     see: See = "words"
 
@@ -247,7 +229,7 @@ class MemorySettings(SelectionSettings):
     x0: int = Field(2, ge=1)
 
 
-class AskingSettings(PriorSettings, MemorySettings):
+class AskingSettings(MinecraftSettings, MemorySettings):
     """Settings of the planners that ask a model for actions (Figure 25).
 
     Attributes:
@@ -259,32 +241,30 @@ class AskingSettings(PriorSettings, MemorySettings):
     k: int = Field(3, ge=1, validation_alias="K")
 
 
-class CookingSettings(AskedSettings):
+class CookingSettings(RoleSettings):
     """Settings of a run of cooking episodes.
 
     Attributes:
+        roles: who predicts tools and executable actions: `llm`, the cookbook's `rules`, the same
+            rules with 40 % of the answers wrong (`sticky-40`), or a YAML file that says it role by
+            role.
         episodes: number of episodes; the paper's runs have 100.
         max_steps: timesteps of an episode; the paper's have 50.
         games: number of different games, with seeds from 1. A run plays them in turn, in an order
             drawn by its seed.
         ingredients: of each recipe: 3 make a plan of 8 subgoals. The paper does not say how many.
-        prior: who predicts tools and executable actions: the `model`, or an `oracle` that errs.
-        accuracy: probability that an oracle's answer is right.
         k: K, number of similar cookbook actions that serve as examples (key `K`).
         save: file to which the run is written after each episode, and from which a stopped run goes
             on exactly; empty: it is not saved.
     """
 
-    stand_in = StandIn("prior", "oracle", errors="the errors that `accuracy` states")
-
-    read_when: ClassVar[ReadWhen] = {"accuracy": [when("prior", "oracle")]}
+    known_roles = ROLES
+    profile = Profile("sticky-40", Errors(rate=0.6, kind="sticky"), told="40 % errors")
 
     episodes: int = Field(100, ge=1)
     max_steps: int = Field(50, ge=1)
     games: int = Field(20, ge=1)
     ingredients: int = Field(3, ge=1, le=5)
-    prior: Literal["model", "oracle"] = "model"
-    accuracy: float = Field(0.6, ge=0.0, le=1.0)
     k: int = Field(3, ge=0, validation_alias="K")
     save: str = ""
 

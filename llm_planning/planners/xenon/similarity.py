@@ -21,9 +21,6 @@ class Similar:
 
     Each name is embedded once. A ranking is kept until new names come: an agent asks for the
     neighbours of the same few items thousands of times.
-
-    Args:
-        engine: embeds names.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -54,13 +51,7 @@ class Similar:
             self._rankings.clear()
 
     async def top(self, item: str, among: Collection[str], k: int) -> list[str]:
-        """Returns the k most similar items, most similar first.
-
-        Args:
-            item: v.
-            among: candidates; v itself is left out.
-            k: K.
-        """
+        """Returns the k most similar items, most similar first."""
         await self.learn((item, *among))
         index = self._index
         if index is None or k < 1:
