@@ -133,19 +133,19 @@ def test_what_is_not_possible_is_refused_in_one_line(arguments, says, tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow  # it trains the bundled model for two batches, and merges it
-def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatch):
+@pytest.mark.slow  # it trains a model for two batches, and merges it
+def test_a_short_training_writes_an_adapter_that_is_a_model(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr("llm_planning.commands.distill.EXAM", 2)
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
     out = tmp_path / "taught"
-    options = ("--states", "1", "--rank", "4", "--json")
+    options = ("--model", tiny, "--states", "1", "--rank", "4", "--json")
     ended = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.01", *options)
     assert ended.exit_code == 0, ended.stderr
     made = json.loads(ended.stdout)
     card = read_card(out / "adapter")
     assert made["card"] == card.to_json()
     assert card.words_sha256 == taught_words(Minecraft())
-    assert (card.base, card.domain, card.roles) == (MODEL, "minecraft", ROLES)
+    assert (card.base, card.domain, card.roles) == (tiny, "minecraft", ROLES)
     assert card.recipe["questions"] > 0
     assert made["curve"][-1]["questions"] == card.recipe["questions"]
     assert {name.partition(",")[0] for name in made["curve"][-1]["figures"]} == set(ROLES)
@@ -161,7 +161,8 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     assert start["revision"] == read_adapter(out / "adapter").revision
     assert start["recipe"] == card.recipe
     wide = invoke(
-        "distill", "minecraft", "--start", str(out / "adapter"), "--out", str(tmp_path / "wide")
+        *("distill", "minecraft", "--model", tiny),
+        *("--start", str(out / "adapter"), "--out", str(tmp_path / "wide")),
     )
     assert wide.exit_code == 2
     assert "has rank 4" in wide.stderr
@@ -177,20 +178,21 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tmp_path, monkeypatc
     assert "minutes" in other.stderr
 
 
-@pytest.mark.slow  # it trains the bundled model for a batch or two, twice
-def test_a_world_without_a_teacher_teaches_the_prior(tmp_path, monkeypatch):
+@pytest.mark.slow  # it trains the bundled model for a batch or two
+def test_a_world_without_a_teacher_teaches_the_prior(tiny, tmp_path, monkeypatch):
     """At home some questions are held out, and instructions and places are taught as well."""
     monkeypatch.setattr("llm_planning.commands.distill.EXAM", 2)
     own = tmp_path / "corridor.py"
     own.write_text(CORRIDOR)
-    at_home = ("household", ("goal", "position", "prior"))
-    for domain, roles in (at_home, (f"{own}:Corridor", ("prior",))):
+    at_home = ("household", MODEL, ("goal", "position", "prior"))
+    for domain, model, roles in (at_home, (f"{own}:Corridor", tiny, ("prior",))):
         out = tmp_path / domain.rpartition(":")[2]
-        options = ("--minutes", "0.05", "--states", "1", "--rank", "4")
-        ended = invoke("distill", domain, "--out", str(out), *options)
+        options = ("--minutes", "0.01", "--states", "1", "--rank", "4")
+        ended = invoke("distill", domain, "--model", model, "--out", str(out), *options)
         assert ended.exit_code == 0, ended.stderr
         card = read_card(out / "adapter")
-        assert (card.domain, card.roles, card.words_sha256) == (domain, roles, GENERAL_WORDS)
+        assert (card.base, card.domain, card.roles) == (model, domain, roles)
+        assert card.words_sha256 == GENERAL_WORDS
         assert ("likeliest" in ended.stdout) == (domain == "household")
         assert f"run llm-policy --domain {domain} --model" in ended.stdout.replace("\n", "")
 

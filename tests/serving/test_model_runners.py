@@ -8,6 +8,7 @@ is right.
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,28 +31,25 @@ def run_on(runner, scheduling, *program):
     return child.stdout.splitlines()
 
 
+def observed(runner, scheduling, engines):
+    """What a child saw of `one` engine or of `other` engines, and how it was run."""
+    seen = json.loads(run_on(runner, scheduling, SUPPORT / "observe.py", engines)[-1])
+    return seen | {"asked": (runner, scheduling)}
+
+
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.fixture(
-    scope="module",
-    params=[
-        "V2 async",
-        *(
-            pytest.param(one, marks=pytest.mark.slow)
-            for one in ("V1 sync", "V2 sync", "V1 async whole", "V2 async whole")
-        ),
-    ],
+    scope="module", params=["V2 async", slow("V1 sync"), slow("V2 sync"), slow("V1 async")]
 )
 def seen(request):
-    """What the child saw, and how it was run."""
-    runner, scheduling, *whole = request.param.split()
-    observed = json.loads(run_on(runner, scheduling, SUPPORT / "observe.py", *whole)[-1])
-    return observed | {"asked": (runner, scheduling), "whole": bool(whole)}
+    return observed(*request.param.split(), "one")
 
 
-@pytest.fixture
-def whole(seen):
-    if not seen["whole"]:
-        pytest.skip("looked at in the longer runs")
-    return seen
+@pytest.fixture(scope="module", params=[slow("V1"), slow("V2")])
+def others(request):
+    return observed(request.param, "async", "other")
 
 
 def test_the_runner_and_the_scheduling_are_the_ones_asked_for(seen):
@@ -115,19 +113,19 @@ def test_closing_lets_go_of_the_engine(seen):
     assert seen["released"]
 
 
-def test_scores_of_preempted_requests_are_exact(whole):
-    assert whole["preempted"]["preempted"] > 0
-    assert whole["preempted"]["gap"] < NATS
+def test_scores_of_preempted_requests_are_exact(others):
+    assert others["preempted"]["preempted"] > 0
+    assert others["preempted"]["gap"] < NATS
 
 
-def test_scoring_computes_little_more_than_the_prompts(whole):
+def test_scoring_computes_little_more_than_the_prompts(others):
     """Blocks of 32 tokens; a runner without branches asks about each action by itself."""
-    assert whole["computed"] <= {"V1": 1.85, "V2": 1.7}[whole["runner"]]
+    assert others["computed"] <= {"V1": 1.85, "V2": 1.7}[others["asked"][0]]
 
 
-def test_two_engines_of_a_process_answer_as_one_alone(whole):
-    assert whole["two_at_once"] == {"same": True, "after closing one": True}
+def test_two_engines_of_a_process_answer_as_one_alone(others):
+    assert others["two_at_once"] == {"same": True, "after closing one": True}
 
 
-def test_scores_with_an_adapter_are_exact(whole):
-    assert whole["adapted"] < NATS
+def test_scores_with_an_adapter_are_exact(others):
+    assert others["adapted"] < NATS

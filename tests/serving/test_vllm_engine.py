@@ -92,16 +92,15 @@ class Step(BaseModel):
     why: str = Field(max_length=30)
 
 
-@pytest.mark.slow
-async def test_five_hundred_hot_answers_all_parse(engine):
-    """Temperature 1, 500 draws: not one is invalid or cut off."""
+async def test_hot_answers_all_parse(engine):
+    """Temperature 1, 50 draws: not one is invalid or cut off."""
     constraint = constraint_of(Step)
     request = Request(
         prompt=ask("Next step in Minecraft, as JSON."),
         sampling=Sampling(temperature=1.0, seed=1),
         constraint=constraint,
     )
-    drawn = await draw(engine, request, 500)
+    drawn = await draw(engine, request, 50)
     steps = [parse(Step, one.text) for one in drawn]
     assert all(1 <= step.quantity <= 64 for step in steps)
     assert len({step.verb for step in steps}) == 3
