@@ -1,6 +1,6 @@
 """The engine on vLLM's model runners V1 and V2, stepped synchronously and asynchronously.
 
-A GPU takes V2 and asynchronous scheduling, and every other test of the engine V1. Each runs in a
+A GPU takes V2 and asynchronous scheduling, and every other test of the engine V1. Each runner has a
 process of its own on a tiny random model (`runners/observe.py`); transformers in float32 says what
 is right.
 """
@@ -8,7 +8,7 @@ is right.
 import json
 import subprocess
 import sys
-from functools import partial
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ import pytest
 SUPPORT = Path(__file__).parent / "runners"
 NATS = 1e-4
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def run_on(runner, scheduling, *program):
@@ -31,25 +31,22 @@ def run_on(runner, scheduling, *program):
     return child.stdout.splitlines()
 
 
-def observed(runner, scheduling, engines):
-    """What a child saw of `one` engine or of `other` engines, and how it was run."""
-    seen = json.loads(run_on(runner, scheduling, SUPPORT / "observe.py", engines)[-1])
-    return seen | {"asked": (runner, scheduling)}
+@cache
+def observed(runner):
+    """What one child saw of all engines on a runner: opening vLLM takes longest."""
+    parts = ("async", "sync", "other")
+    return json.loads(run_on(runner, parts[0], SUPPORT / "observe.py", *parts)[-1])
 
 
-slow = partial(pytest.param, marks=pytest.mark.slow)
-
-
-@pytest.fixture(
-    scope="module", params=["V2 async", slow("V1 sync"), slow("V2 sync"), slow("V1 async")]
-)
+@pytest.fixture(scope="module", params=["V2 async", "V2 sync", "V1 async", "V1 sync"])
 def seen(request):
-    return observed(*request.param.split(), "one")
+    runner, scheduling = request.param.split()
+    return observed(runner)[scheduling] | {"asked": (runner, scheduling)}
 
 
-@pytest.fixture(scope="module", params=[slow("V1"), slow("V2")])
+@pytest.fixture(scope="module", params=["V2", "V1"])
 def others(request):
-    return observed(request.param, "async", "other")
+    return observed(request.param)["other"] | {"asked": request.param}
 
 
 def test_the_runner_and_the_scheduling_are_the_ones_asked_for(seen):
@@ -120,7 +117,7 @@ def test_scores_of_preempted_requests_are_exact(others):
 
 def test_scoring_computes_little_more_than_the_prompts(others):
     """Blocks of 32 tokens; a runner without branches asks about each action by itself."""
-    assert others["computed"] <= {"V1": 1.85, "V2": 1.7}[others["asked"][0]]
+    assert others["computed"] <= {"V1": 1.85, "V2": 1.7}[others["asked"]]
 
 
 def test_two_engines_of_a_process_answer_as_one_alone(others):

@@ -1,13 +1,16 @@
 """Asks an engine on a tiny model all kinds of questions; prints what was seen as one JSON object.
 
-python on_cpu.py V2 async observe.py one     # one engine, and what it answers
-python on_cpu.py V2 async observe.py other   # engines with little memory, with an adapter, two
+    python on_cpu.py V2 async observe.py async sync other
+
+What is asked for is seen in this order: one engine scheduled so, and `other` engines: with little
+memory, with an adapter, and two at once.
 """
 
 import asyncio
 import gc
 import json
 import logging
+import os
 import random
 import re
 import sys
@@ -16,6 +19,7 @@ import weakref
 from pathlib import Path
 
 import torch
+from on_cpu import SCHEDULING
 from tiny_llama import build
 
 from llm_serving.config import EngineConfig
@@ -314,8 +318,9 @@ def describe(engine):
     }
 
 
-async def of_one_engine(folder, model):
+async def of_one_engine(folder, model, scheduling):
     """Answers and scores of one engine, whatever stands beside them in a batch."""
+    os.environ[SCHEDULING] = scheduling
     warnings = []
     handler = logging.Handler()
     handler.emit = lambda record: warnings.append(record.getMessage())
@@ -346,13 +351,20 @@ async def of_other_engines(folder, model):
     }
 
 
-def main():
+async def observed(parts):
+    """What is seen of each part."""
     folder = Path(tempfile.mkdtemp()) / "model"
     model = build(folder)
-    logging.basicConfig(level=logging.ERROR)
-    look = {"one": of_one_engine, "other": of_other_engines}[sys.argv[1]]
-    print(json.dumps(asyncio.run(look(folder, model))))
+    return {
+        part: await (
+            of_other_engines(folder, model)
+            if part == "other"
+            else of_one_engine(folder, model, part)
+        )
+        for part in parts
+    }
 
 
 if __name__ == "__main__":
-    main()
+    logging.basicConfig(level=logging.ERROR)
+    print(json.dumps(asyncio.run(observed(sys.argv[1:]))))
