@@ -36,7 +36,7 @@ TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 # Processes that test side by side, each with one thread: threads of several would wait for cores.
 JOBS := 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
-SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
+SIDE_BY_SIDE := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 QUICK := not slow and not ray and not kills and not browser
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 
 import pytest
 import pytest_asyncio
@@ -21,12 +22,22 @@ MARKED = {"local_ray": "ray", "drive": "ray", "observed": "slow"}
 """Fixture that takes long to make -> marker of the tests that use it."""
 
 
+LONG = ("slow", "ray", "kills", "browser")
+"""Markers of tests that take long."""
+
+
 def pytest_collection_modifyitems(items):
-    """Marks tests by what they need."""
+    """Marks tests by what they need, and puts files with many long ones first.
+
+    Processes that test side by side take whole files: who took a long one last would end alone.
+    """
+    long = Counter()
     for item in items:
         for name in item.fixturenames:
             if name in MARKED:
                 item.add_marker(MARKED[name])
+        long[item.path] += any(map(item.get_closest_marker, LONG))
+    items.sort(key=lambda item: -long[item.path])
 
 
 @pytest_asyncio.fixture(scope="session")

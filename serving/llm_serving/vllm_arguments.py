@@ -100,6 +100,10 @@ def prepare_environment() -> None:
     # are known to be finite, and a slow machine must not fail where a fast one passes.
     os.environ.setdefault("VLLM_REGEX_COMPILATION_TIMEOUT_S", "0")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # A CPU would compile the counting of ranks alone, which nobody reads: for seconds in every
+    # process, and in the first one with a C++ compiler.
+    if not on_gpu():
+        os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
     # One process needs no network, but gloo listens at the address of the machine's name.
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")

@@ -17,10 +17,8 @@ from .tricks import Case
 from .values import KINDS
 
 
-@pytest.mark.parametrize(
-    ("within", "alone"), [(150, 5), pytest.param(300, 10, marks=pytest.mark.slow)]
-)
-def test_a_share_of_the_cases(within, alone):
+def test_a_share_of_the_cases():
+    within, alone = 150, 5
     failed, met = [], []
 
     def tell(verdict):
@@ -67,10 +65,10 @@ def test_formats_have_names_of_their_own_and_known_commands():
 
 
 def test_cases_are_the_same_for_the_same_seed():
-    drawn = inside(6_000, seed=3)
-    assert inside(6_000, seed=3) == drawn
+    drawn = inside(2_000, seed=3)
+    assert inside(2_000, seed=3) == drawn
     assert inside(100, seed=3) != inside(100, seed=4)
-    assert len({spec.name for spec in drawn}) > 5_900
+    assert len({spec.name for spec in drawn}) > 1_960
     assert {spec.family for spec in processes(100, seed=3)} >= {"signal", "stream", "value"}
 
 

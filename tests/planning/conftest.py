@@ -1,7 +1,9 @@
-"""A reader of sweep files, and the Ray of this machine that the tests of a module share."""
+"""What tests share: a reader of sweep files, a tiny model, and a module's Ray of this machine."""
 
 import contextlib
+import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from planted import plant, ran
@@ -34,6 +36,17 @@ def local_ray(hostile):
     assert not folder.exists()
     assert ran(hostile) == []
     assert told_ray() == before
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """The folder of a tiny random model."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "serving" / "runners"))
+    from tiny_llama import build
+
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    build(folder)
+    return str(folder)
 
 
 @pytest.fixture

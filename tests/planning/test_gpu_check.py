@@ -170,16 +170,6 @@ def test_impossible_options_are_told_before_anything_runs(tmp_path, options, fau
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    sys.path.insert(0, str(RUNNERS))
-    from tiny_llama import build
-
-    folder = tmp_path_factory.mktemp("tiny") / "model"
-    build(folder)
-    return str(folder)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("runner", "name"), [("V1", "scores-preempted"), ("V2", "constrained")])

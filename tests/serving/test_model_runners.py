@@ -1,6 +1,6 @@
 """The engine on vLLM's model runners V1 and V2, stepped synchronously and asynchronously.
 
-A GPU takes V2 and asynchronous scheduling, and every other test of the engine V1. Each runs in a
+A GPU takes V2 and asynchronous scheduling, and every other test of the engine V1. Each runner has a
 process of its own on a tiny random model (`runners/observe.py`); transformers in float32 says what
 is right.
 """
@@ -8,6 +8,7 @@ is right.
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 SUPPORT = Path(__file__).parent / "runners"
 NATS = 1e-4
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def run_on(runner, scheduling, *program):
@@ -30,28 +31,22 @@ def run_on(runner, scheduling, *program):
     return child.stdout.splitlines()
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "V2 async",
-        *(
-            pytest.param(one, marks=pytest.mark.slow)
-            for one in ("V1 sync", "V2 sync", "V1 async whole", "V2 async whole")
-        ),
-    ],
-)
+@cache
+def observed(runner):
+    """What one child saw of all engines on a runner: opening vLLM takes longest."""
+    parts = ("async", "sync", "other")
+    return json.loads(run_on(runner, parts[0], SUPPORT / "observe.py", *parts)[-1])
+
+
+@pytest.fixture(scope="module", params=["V2 async", "V2 sync", "V1 async", "V1 sync"])
 def seen(request):
-    """What the child saw, and how it was run."""
-    runner, scheduling, *whole = request.param.split()
-    observed = json.loads(run_on(runner, scheduling, SUPPORT / "observe.py", *whole)[-1])
-    return observed | {"asked": (runner, scheduling), "whole": bool(whole)}
+    runner, scheduling = request.param.split()
+    return observed(runner)[scheduling] | {"asked": (runner, scheduling)}
 
 
-@pytest.fixture
-def whole(seen):
-    if not seen["whole"]:
-        pytest.skip("looked at in the longer runs")
-    return seen
+@pytest.fixture(scope="module", params=["V2", "V1"])
+def others(request):
+    return observed(request.param)["other"] | {"asked": request.param}
 
 
 def test_the_runner_and_the_scheduling_are_the_ones_asked_for(seen):
@@ -115,19 +110,19 @@ def test_closing_lets_go_of_the_engine(seen):
     assert seen["released"]
 
 
-def test_scores_of_preempted_requests_are_exact(whole):
-    assert whole["preempted"]["preempted"] > 0
-    assert whole["preempted"]["gap"] < NATS
+def test_scores_of_preempted_requests_are_exact(others):
+    assert others["preempted"]["preempted"] > 0
+    assert others["preempted"]["gap"] < NATS
 
 
-def test_scoring_computes_little_more_than_the_prompts(whole):
+def test_scoring_computes_little_more_than_the_prompts(others):
     """Blocks of 32 tokens; a runner without branches asks about each action by itself."""
-    assert whole["computed"] <= {"V1": 1.85, "V2": 1.7}[whole["runner"]]
+    assert others["computed"] <= {"V1": 1.85, "V2": 1.7}[others["asked"]]
 
 
-def test_two_engines_of_a_process_answer_as_one_alone(whole):
-    assert whole["two_at_once"] == {"same": True, "after closing one": True}
+def test_two_engines_of_a_process_answer_as_one_alone(others):
+    assert others["two_at_once"] == {"same": True, "after closing one": True}
 
 
-def test_scores_with_an_adapter_are_exact(whole):
-    assert whole["adapted"] < NATS
+def test_scores_with_an_adapter_are_exact(others):
+    assert others["adapted"] < NATS

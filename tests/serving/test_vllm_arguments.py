@@ -1,6 +1,7 @@
 """What vLLM is told, on a CPU and on a GPU, and how its errors at the start are passed on."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -303,6 +304,14 @@ def test_other_errors_are_not_put_down_to_memory(gpu):
 
 
 # --- vLLM's own validation -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_a_cpu_compiles_nothing(monkeypatch, gpu):
+    monkeypatch.setattr(os, "environ", {})
+    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: gpu)
+    prepare_environment()
+    assert os.environ.get("TORCH_COMPILE_DISABLE") == (None if gpu else "1")
 
 
 def test_engines_of_a_process_may_have_other_gpus():

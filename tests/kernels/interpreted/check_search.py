@@ -54,7 +54,6 @@ def unit(queries):
     return queries / queries.norm(dim=1, keepdim=True)
 
 
-@pytest.mark.slow
 @settings(
     max_examples=14, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -91,7 +90,6 @@ def test_agrees_with_the_oracle(n_queries, n_rows, dimension, dtype, k, seed):
     assert all(len(set(found)) == k for found in rows.tolist())
 
 
-@pytest.mark.slow
 @settings(
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

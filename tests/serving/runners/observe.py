@@ -1,14 +1,16 @@
 """Asks an engine on a tiny model all kinds of questions; prints what was seen as one JSON object.
 
-    python on_cpu.py V2 async observe.py [whole]
+    python on_cpu.py V2 async observe.py async sync other
 
-`whole` also opens engines with little memory and with an adapter, two at once, and one again.
+What is asked for is seen in this order: one engine scheduled so, and `other` engines: with little
+memory, with an adapter, and two at once.
 """
 
 import asyncio
 import gc
 import json
 import logging
+import os
 import random
 import re
 import sys
@@ -17,6 +19,7 @@ import weakref
 from pathlib import Path
 
 import torch
+from on_cpu import SCHEDULING
 from tiny_llama import build
 
 from llm_serving.config import EngineConfig
@@ -29,8 +32,7 @@ SHORT = (Message("user", "hi"),)
 LONG = (Message("user", "once upon a time there was a prompt of several blocks, " * 2 + "and"),)
 OTHER = (Message("user", "another prompt that fills more than one block of the cache"),)
 ACTIONS = ["go n", "go", "go s", "open", "take it"]
-WHOLE = "whole" in sys.argv
-MANY = 4 if WHOLE else 3
+MANY = 3
 ANSWER = r'\{"act": "(go north|go south|open)", "why": "[a-z ]{1,6}"\}'
 
 
@@ -87,7 +89,7 @@ async def scoring(engine, reference):
     fast = engine.fast_scores
     seen["fast"] = fast.__name__
     sequences = [engine.own_tokens(action) for action in ACTIONS]
-    for length in (32, 33, 63) if WHOLE else (63, 64):
+    for length in (32, 33, 63):
         prompt = first_blocks(f"{length} steps in the cave, ", length)
         right = reference.scores(engine, prompt, ACTIONS)
         await engine.forget_prefixes()
@@ -266,9 +268,8 @@ async def preempted(folder, reference):
     return seen
 
 
-async def two_at_once(folder):
+async def two_at_once(one, other):
     """Greedy answers of two engines alone and while both run; then one of them is closed."""
-    one, other = opened(folder), opened(folder)
 
     async def answers(engine):
         requests = (Request(prompt=f"story {i}", sampling=Sampling(max_tokens=8)) for i in range(4))
@@ -299,54 +300,71 @@ async def adapted(folder, model, reference_of):
     return seen
 
 
-def released(engine):
+async def released(engine):
     """Whether closing lets go of vLLM's engine."""
     vllm = weakref.ref(engine._dispatcher.core.engine)
-    engine.close()
+    await engine.aclose()
     gc.collect()
     return vllm() is None
 
 
-def main():
-    folder = Path(tempfile.mkdtemp()) / "model"
-    model = build(folder)
-    reference = Reference(model)
-    logging.basicConfig(level=logging.ERROR)
-    warnings = []
-    handler = logging.Handler()
-    handler.emit = lambda record: warnings.append(record.getMessage())
-    logging.getLogger("llm_serving.vllm_engine").addHandler(handler)
-    engine = opened(folder)
+def describe(engine):
+    """The runner that vLLM took, and how it steps."""
     core = engine._dispatcher.core
-    seen = {
+    return {
         "runner": core.runner,
         "module": type(core.engine.model_executor.driver_worker.worker.model_runner).__module__,
         "step": core.engine.engine_core.engine_core.step_fn.__name__,
     }
-    del core
 
-    async def questions():
-        return {
-            "scoring": await scoring(engine, reference),
-            "beside_others": await beside_others(engine, reference),
-            "in_any_order": await in_any_order(engine),
-            "labels": await labels(engine, reference),
-            "constrained": await constrained(engine),
-            "cancelled": await cancelled(engine),
-            "stopped": await stopped(engine),
-            "prefixes": await prefixes(engine),
-            "computed": await computed(engine) if WHOLE else None,
-        }
 
-    seen |= asyncio.run(questions())
-    seen["released"] = released(engine)
-    if WHOLE:
-        seen["preempted"] = asyncio.run(preempted(folder, reference))
-        seen["two_at_once"] = asyncio.run(two_at_once(folder))
-        seen["adapted"] = asyncio.run(adapted(folder, model, Reference))
-    seen["warnings"] = warnings
-    print(json.dumps(seen))
+async def of_one_engine(folder, model, scheduling):
+    """Answers and scores of one engine, whatever stands beside them in a batch."""
+    os.environ[SCHEDULING] = scheduling
+    warnings = []
+    handler = logging.Handler()
+    handler.emit = lambda record: warnings.append(record.getMessage())
+    logging.getLogger("llm_serving.vllm_engine").addHandler(handler)
+    reference, engine = Reference(model), opened(folder)
+    return describe(engine) | {
+        "scoring": await scoring(engine, reference),
+        "beside_others": await beside_others(engine, reference),
+        "in_any_order": await in_any_order(engine),
+        "labels": await labels(engine, reference),
+        "constrained": await constrained(engine),
+        "cancelled": await cancelled(engine),
+        "stopped": await stopped(engine),
+        "prefixes": await prefixes(engine),
+        "released": await released(engine),
+        "warnings": warnings,
+    }
+
+
+async def of_other_engines(folder, model):
+    """What two engines say at once, and one with little memory and one with an adapter."""
+    one, other = opened(folder), opened(folder)
+    return {
+        "computed": await computed(one),
+        "two_at_once": await two_at_once(one, other),
+        "preempted": await preempted(folder, Reference(model)),
+        "adapted": await adapted(folder, model, Reference),
+    }
+
+
+async def observed(parts):
+    """What is seen of each part."""
+    folder = Path(tempfile.mkdtemp()) / "model"
+    model = build(folder)
+    return {
+        part: await (
+            of_other_engines(folder, model)
+            if part == "other"
+            else of_one_engine(folder, model, part)
+        )
+        for part in parts
+    }
 
 
 if __name__ == "__main__":
-    main()
+    logging.basicConfig(level=logging.ERROR)
+    print(json.dumps(asyncio.run(observed(sys.argv[1:]))))

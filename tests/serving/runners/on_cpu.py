@@ -2,6 +2,8 @@
 
     python on_cpu.py V2 async PROGRAM [ARGUMENT ...]     # PROGRAM: a file, or -m MODULE
 
+A program may say later how engines are scheduled: in the variable `SCHEDULING`.
+
 A GPU takes the runner V2 and asynchronous scheduling; a CPU takes V1 and steps synchronously by
 itself. vLLM's CPU build has V2, too, and asks only for a Triton with a backend for CPUs. Its
 kernels run in Triton's interpreter here.
@@ -12,6 +14,9 @@ import runpy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+
+SCHEDULING = "LLM_PLANNING_TEST_SCHEDULING"
+"""Variable of the environment: how engines that open are scheduled, "sync" or "async"."""
 
 TOKENS_A_STEP = 192
 """Few enough that prompts are split."""
@@ -32,6 +37,7 @@ def let_masks_be_numbers():
 
 def take(runner, scheduling):
     """Makes vLLM, which is not imported yet, take a runner ("V1", "V2") and "sync" or "async"."""
+    os.environ[SCHEDULING] = scheduling
     os.environ["VLLM_USE_V2_MODEL_RUNNER"] = str(int(runner == "V2"))
     if runner == "V2":
         os.environ["TRITON_INTERPRET"] = "1"
@@ -49,7 +55,7 @@ def take(runner, scheduling):
     def configure_as_on_a_gpu(arguments, *args, **kwargs):
         """The CPU's platform turns these off, whatever is asked."""
         config = configure(arguments, *args, **kwargs)
-        config.scheduler_config.async_scheduling = scheduling == "async"
+        config.scheduler_config.async_scheduling = os.environ[SCHEDULING] == "async"
         if runner == "V2":  # V1 dies of a split prompt with a seed
             config.scheduler_config.enable_chunked_prefill = True
             config.scheduler_config.max_num_batched_tokens = TOKENS_A_STEP
