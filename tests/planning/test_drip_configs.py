@@ -77,9 +77,11 @@ MEASURED = {
     **dict.fromkeys(("table2", "readings"), (BLOCKS, DRIP)),
     **dict.fromkeys(("errors", "calls"), (BLOCKS, ALL)),
     **dict.fromkeys(
-        ("table1", "figure5", "figure6", "rates", "order"), (BLOCKS, (*ALL, "drip-cot"))
+        ("table1", "figure5", "figure6", "rates", "order", "taught"), (BLOCKS, (*ALL, "drip-cot"))
     ),
-    **dict.fromkeys(("table3", "table4", "programs"), (DIAMOND, (*ALL, "plan-and-solve"))),
+    **dict.fromkeys(
+        ("table3", "table4", "programs", "taught-diamond"), (DIAMOND, (*ALL, "plan-and-solve"))
+    ),
     **dict.fromkeys(("figure7", "stuck"), (DIAMOND, DRIP)),
 }
 """Table -> where its planners plan, and the planners."""
