@@ -298,7 +298,9 @@ def write_model(model: str, place: Path) -> Path:
     from tokenizers.models import WordLevel
     from transformers import PreTrainedTokenizerFast
 
-    shape = SHAPES[model.replace("-planner", "-instruct")]
+    from llm_serving.models.catalogue import TAUGHT
+
+    shape = SHAPES[TAUGHT[model].base.name if model in TAUGHT else model]
     folder = place / model.replace("/", "--")
     if not folder.is_dir():
         folder.mkdir()

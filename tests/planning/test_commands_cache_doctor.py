@@ -514,7 +514,7 @@ def test_a_cache_folder_that_cannot_be_used_is_missing(machine, monkeypatch, tmp
 
 
 @pytest.mark.parametrize(
-    ("free", "status"), [(10 << 30, "ok"), (1 << 30, "warning"), (100 << 20, "missing")]
+    ("free", "status"), [(10 << 30, "ok"), (2 << 30, "warning"), (100 << 20, "missing")]
 )
 def test_little_free_space_is_told(machine, monkeypatch, free, status):
     usage = SimpleNamespace(free=free)

@@ -274,7 +274,7 @@ def test_unknown_name_proposes_the_nearest():
         resolve("smollm2-135m")
     message = str(raised.value)
     assert "unknown model `smollm2-135m`: did you mean " in message
-    assert "smollm2-135m-instruct? " in message
+    assert "smollm2-135m-instruct" in message.partition("?")[0]
     assert "all-minilm-l6-v2" in message
 
 

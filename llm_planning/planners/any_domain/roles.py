@@ -415,8 +415,9 @@ class ActAsking(Asking):
     def prior(self, settings: PriorSettings, *, samples: int = SAMPLES) -> Prior[Situation]:
         """π; see `policy`."""
         wording, taught = self._wording, ShortActing(self.domain)
-        if self._see == "words" and taught.short.known_to(self.engines.of(ROLE), ROLE):
-            wording = taught
+        asks_model = settings.prior != "uniform" and self.errors_of(ROLE) is None
+        if asks_model and self._see == "words":
+            wording = taught if taught.short.known_to(self.engines.of(ROLE), ROLE) else wording
         return policy(self, wording, POLICY, self._inform, settings=settings, samples=samples)
 
     def think(self, *, temperature: float) -> Role[Situation, str]:

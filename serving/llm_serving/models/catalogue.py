@@ -145,9 +145,12 @@ TAUGHT: dict[str, TaughtModel] = {
         adapter=Path(__file__).with_name(name),
         licence="Apache-2.0",
     )
-    for name in ("smollm2-135m-blocksworld", "smollm2-135m-minecraft", "smollm2-135m-planner")
+    for name in ("smollm2-135m-planner", "smollm2-135m-blocksworld", "smollm2-135m-minecraft")
 }
-"""The small model as this project's worlds taught it, by name."""
+"""The small model as this project's worlds taught it, by name.
+
+The first one that was taught all roles of a planner in a world is its model there by default.
+"""
 
 CATALOGUE: dict[str, CatalogueModel] = {
     **{model.name: model for model in _MODELS},

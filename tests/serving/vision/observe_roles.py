@@ -15,7 +15,7 @@ from llm_planning.planners.llm_mcts.specs import SPECS as LLM_MCTS
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
-from llm_planning.planners.xenon.goal_planning import image_caption
+from llm_planning.planners.xenon.roles import CAPTION
 from llm_planning.roles import Engines
 from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
@@ -68,7 +68,7 @@ async def policy(engine):
 async def captions(engine):
     """What CRe is told of a controller that is free, and of one that is stuck."""
     world = SimulatedWorld(TextWorld(game_rules()), profile="minerl", seed=0, horizon=3600)
-    ask = image_caption(engine)
+    ask = CAPTION.answered_by(engine)
     free = await ask(world.draw())
     world.stalled = True
     return {"free": free, "stuck": await ask(world.draw()), "stuck again": await ask(world.draw())}
