@@ -105,7 +105,7 @@ class Prepared:
         self, world: Domain[Any, Any] | None, engines: Engines, seed: int
     ) -> Outcome:
         """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
-        traits: Mapping[str, Any] = getattr(world, "traits", {})
+        traits: Mapping[str, Any] = {} if world is None else world.traits()
         if world is not None and world.no_plan:
             return without_plan(world.no_plan, traits)
         problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
@@ -115,8 +115,7 @@ class Prepared:
             )
         except NoModelError as error:
             raise NoModelError(f"{error}{_or_rules(self.spec)}") from error
-        judge = getattr(world, "judged", None)
-        judged: Mapping[str, Any] = {} if judge is None else judge(outcome.plan)
+        judged = {} if world is None else world.judged(outcome.plan)
         if not traits and not judged:
             return outcome
         return replace(outcome, metrics={**traits, **outcome.metrics, **judged})
