@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 
-from llm_planning.domain import Domain, DomainError
+from llm_planning.domain import Domain, DomainError, Teaches, ability_text
 from llm_planning.names import remedy
 from llm_planning.own_code import CodeSource, is_own, load_own, own_source
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec, added_defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from llm_planning.roles.exercises import ExerciseMaker, Lessons, Words
+    from llm_planning.roles.exercises import ExerciseMaker, Words
 
 PLANNER_GROUP = "llm_planning.planners"
 DOMAIN_GROUP = "llm_planning.domains"
@@ -109,7 +109,7 @@ def why_unfit(planner: str, domain: str) -> str | None:
     lacking = spec.lacks(world)
     if not lacking:
         return None
-    said = " and ".join(need.said for need in lacking)
+    said = " and ".join(map(ability_text, lacking))
     return f"{planner} needs a domain that {said}; {domain} does not"
 
 
@@ -136,7 +136,7 @@ def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMa
     fitting = (one for one in PLANNERS.values() if not (one.benchmark or one.lacks(domain)))
     # Planners of one family share a function, so it is called once.
     functions = dict.fromkeys(one.exercises for one in fitting if one.exercises)
-    own: Sequence[Lessons[Any, Any]] = getattr(domain.kind, "lessons", ())
+    own = domain.kind.lessons
     makers: dict[str, ExerciseMaker] = {one.role.name: replace(one, words=words) for one in own}
     for make in functions:
         if maker := make(domain, words):
@@ -301,7 +301,7 @@ def spec_of(
         settings=settings,
         open=open_,
         source=source,
-        teacher=getattr(kind, "teacher", None),
+        teacher=kind.teacher if issubclass(kind, Teaches) else None,
     )
 
 

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from llm_planning import Outcome
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.planners.catalogue import PLANNERS
@@ -178,7 +179,7 @@ async def mine(problem, *, engines, settings, seed):
 
     And on.
     """
-    return problem, settings
+    return Outcome(success=None, plan=(problem, settings), metrics={}, trace={}, text="")
 
 
 def test_a_setting_of_both_is_the_planners_unless_it_is_written_out():
@@ -198,7 +199,8 @@ def test_a_setting_of_both_is_the_planners_unless_it_is_written_out():
 
 async def test_an_open_domain_is_handed_over_as_it_is():
     world = Walk(steps=4)
-    problem, settings = await prepare_with(mine, world, settings={"speed": 2}).run(None, 0)
+    ran = await prepare_with(mine, world, settings={"speed": 2}).run(None, 0)
+    problem, settings = ran.plan
     assert problem.world is world
     assert settings.speed == 2.0
     assert world.step(3, "on", Random(0)).done

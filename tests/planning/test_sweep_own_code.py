@@ -75,9 +75,9 @@ WORLD = """
 WALK = """
     import asyncio
     from random import Random
+    from typing import Protocol
 
     from llm_planning import Outcome, planner
-    from llm_planning.domain import Need
     from llm_planning.settings import Settings
 
 
@@ -99,7 +99,13 @@ WALK = """
         return Outcome(success=done, plan=tuple(plan), metrics=moves, trace={}, text="")
 
 
-    needy = planner("needy", needs=[Need("map", "has a map")])(walk.run)
+    class HasMap(Protocol):
+        '''Has a map.'''
+
+        map: str
+
+
+    needy = planner("needy", needs=[HasMap])(walk.run)
     nothing = None
 """
 SWEEP = """

@@ -107,7 +107,7 @@ async def outcome_of(
     if not done.success:
         wrong = ask.wrong + done.wrong
         failure = blame(domain, acting.states[0], done.moves, wrong=wrong, ending=ending, tree=tree)
-    optimum = getattr(domain, "traits", {}).get("optimum")
+    optimum = domain.traits().get("optimum")
     excess = len(plan) - optimum if done.success and optimum is not None else None
     conclusion = f"carried out: the goal is {'reached' if done.success else 'not reached'}"
     why = [] if failure is None else [f"failure: {failure.kind} ({failure.cause})"]

@@ -355,7 +355,7 @@ async def _play(
         settings=settings,
         seed=seed,
         metrics={
-            **problem.world.traits,
+            **problem.world.traits(),
             "misread": misread,
             **failure_metrics(
                 zip((str(move.action) for move in episode.moves), states, strict=False),

@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.domain import Need
+from llm_planning.domain import HasUnits, NamesOptions, Predicts
 from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.planners.tree_of_options.planner import chain_of_thought, tree_of_options
 from llm_planning.planners.tree_of_options.plus import too_plus
@@ -47,8 +47,6 @@ def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
     return None if domain.teacher is None else OptionExercises(domain.teacher(None), words=words)
 
 
-_NAMES_OPTIONS = Need("grammar", "names its options")
-_MODELS_STATE = Need("state_model", "has a model of its state")
 _UNSEEN = {"see": [never("it predicts no states, and nothing else is shown pictures")]}
 _UNPLANNED = {"d": [never("it makes no plan, and proposes one option at a time")]}
 _UNIT_BY_UNIT = (never("it takes actions of one unit, each once, and no option is carried out"),)
@@ -62,7 +60,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=FeasibleSearchSettings,
         run=tree_of_options,
         roles=_ASKED,
-        needs=(_NAMES_OPTIONS, _MODELS_STATE),
+        needs=(NamesOptions, Predicts),
     ),
     _Spec(
         name="too-no-wm",
@@ -70,7 +68,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=FeasibleUnpredictedSettings,
         run=partial(tree_of_options, world_model=NO_WORLD_MODEL),
         roles=tuple(role for role in _ASKED if role != "dynamics"),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
         read_when=_UNSEEN,
     ),
     _Spec(
@@ -79,7 +77,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=OptionSearchSettings,
         run=partial(tree_of_options, check=unchecked),
         roles=("propose", "dynamics", "reward", "termination", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS, _MODELS_STATE),
+        needs=(NamesOptions, Predicts),
     ),
     _Spec(
         name="tot-mcts",
@@ -87,7 +85,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=UnpredictedSettings,
         run=partial(tree_of_options, world_model=NO_WORLD_MODEL, check=unchecked),
         roles=("propose", "reward", "termination", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
         read_when=_UNSEEN,
     ),
     _Spec(
@@ -96,7 +94,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ExecutionSettings,
         run=chain_of_thought,
         roles=("decompose", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
     ),
     _Spec(
         name="react-option",
@@ -104,7 +102,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ExecutionSettings,
         run=react_option,
         roles=("propose", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
         read_when=_UNPLANNED,
     ),
     _Spec(
@@ -113,7 +111,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ExecutionSettings,
         run=react_action,
         roles=("propose", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS, Need("in_units", "has actions of one unit")),
+        needs=(NamesOptions, HasUnits),
         read_when={
             **_UNPLANNED,
             **dict.fromkeys(
@@ -128,7 +126,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=PlusSettings,
         run=too_plus,
         roles=_ASKED,
-        needs=(_NAMES_OPTIONS, _MODELS_STATE),
+        needs=(NamesOptions, Predicts),
         read_when={"infeasible": [never("a prerequisite stands beside an infeasible option")]},
     ),
 )
