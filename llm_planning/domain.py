@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from llm_planning.roles.exercises import Lessons, Teacher
     from llm_serving.request import Image
 
 __all__ = [
@@ -67,7 +66,6 @@ __all__ = [
     "StateModel",
     "Step",
     "Succeeds",
-    "Teaches",
     "Verdict",
     "ability_text",
     "missing_members",
@@ -202,7 +200,7 @@ class Domain(ABC, Generic[S, A]):
     wording: Mapping[str, str] = MappingProxyType({})
     example: Sequence[tuple[str, str]] = ()
     mechanics: str = ""
-    lessons: ClassVar[Sequence[Lessons[Any, Any]]] = ()
+    lessons: ClassVar[Sequence[Any]] = ()
 
     @abstractmethod
     def start(self, seed: int) -> Soon[S]:
@@ -473,20 +471,6 @@ class Saves(Protocol[S]):
 
         Raises:
             ValueError: it is not the record of a state.
-        """
-        ...
-
-
-@runtime_checkable
-class Teaches(Protocol):
-    """Knows right answers, for `llm-planning distill`."""
-
-    @staticmethod
-    def teacher(held_out: Sequence[str] | None) -> Teacher[Any, Any]:
-        """Makes what teaches.
-
-        Args:
-            held_out: names that lessons leave out; None leaves out what the domain does by default.
         """
         ...
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 
-from llm_planning.domain import Domain, DomainError, Teaches, ability_text
+from llm_planning.domain import Domain, DomainError, ability_text
 from llm_planning.names import remedy
 from llm_planning.own_code import CodeSource, is_own, load_own, own_source
+from llm_planning.roles.exercises import Teaches
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec, added_defaults
 

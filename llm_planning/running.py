@@ -42,10 +42,10 @@ from llm_serving.errors import NoModelError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from llm_planning.events import Event
     from llm_planning.outcome import Outcome
     from llm_planning.own_code import CodeSource
     from llm_planning.roles import Engines
-    from llm_planning.trace import Event
     from llm_serving.request import Usage
 
 REFUSALS: Final = (
