@@ -40,7 +40,7 @@ from llm_planning.trace import tracing
 from llm_serving.errors import NoModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from llm_planning.events import Event
     from llm_planning.outcome import Outcome
@@ -354,19 +354,20 @@ def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
     return any(settings.assignment.of(role) == "llm" for role in settings.models_roles(spec.roles))
 
 
-def fitting_domains(spec: PlannerSpec) -> list[DomainSpec]:
-    """This project's own domains that a planner can plan in."""
-    return [one for one in DOMAINS.values() if not spec.benchmark and not spec.lacks(one)]
+def fitting_domains(spec: PlannerSpec) -> Iterator[DomainSpec]:
+    """This project's own domains that a planner can plan in, loaded one by one."""
+    return (one for one in DOMAINS.values() if not spec.benchmark and not spec.lacks(one))
 
 
 def _default_domain(spec: PlannerSpec, task: str | None, settings: frozenset[str]) -> DomainSpec:
     """The only domain of this project that has the task; without a task, the first domain."""
-    fitting = fitting_domains(spec)
-    if not fitting:
+    first = next(fitting_domains(spec), None)
+    if first is None:
         raise DomainError(f"planner {spec.name} needs a domain: name one")
     if task is None:
-        knowing = [one for one in fitting if settings <= frozenset(known_keys(spec, one))]
-        return (knowing or fitting)[0]
+        knowing = (one for one in fitting_domains(spec) if settings <= {*known_keys(spec, one)})
+        return next(knowing, first)
+    fitting = [*fitting_domains(spec)]
     having = [one for one in fitting if task in one.tasks]
     if not having:
         for one in (one for one in DOMAINS.values() if task in one.tasks):

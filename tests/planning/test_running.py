@@ -6,6 +6,7 @@ from functools import partial
 from typing import Protocol
 
 import pytest
+from catalogues import listed
 from textgame_toys import trap_door
 
 from llm_planning.domain import Domain, DomainError, Step
@@ -107,7 +108,7 @@ async def test_a_benchmark_s_planner_opens_its_own_worlds():
     prepared = prepare(OWN_WORLDS, settings={})
     assert await plan_of(prepared) == ("games", "chess", "None", "2", "7")
     assert prepare(OWN_WORLDS, domain="games", task="go", settings={}).task == "go"
-    assert fitting_domains(OWN_WORLDS) == []
+    assert [*fitting_domains(OWN_WORLDS)] == []
     with pytest.raises(DomainError, match="in its own benchmark games only, not in minecraft"):
         prepare(OWN_WORLDS, domain="minecraft", settings={})
     with pytest.raises(UnknownTaskError, match="unknown task 'gi' of games; did you mean go"):
@@ -121,7 +122,7 @@ def test_a_task_tells_the_domain_where_only_one_has_it(monkeypatch):
         prepare("uct", task="cook-meet", settings={})
     with pytest.raises(DomainError, match=r"planner too needs .*; textgame does not"):
         prepare("too", task="coin-collector", settings={})
-    monkeypatch.setitem(DOMAINS, "kitchen", replace(spec_of(Line), tasks=("cook-meat",)))
+    listed(monkeypatch, DOMAINS, "kitchen", replace(spec_of(Line), tasks=("cook-meat",)))
     with pytest.raises(DomainError, match="'cook-meat' is in the domains minecraft and line"):
         prepare(told, task="cook-meat", settings={})
 
