@@ -37,9 +37,8 @@ from llm_planning.environments.household.observations import observation_text
 from llm_planning.environments.household.rules import NOWHERE
 from llm_planning.environments.household.simulator import Batch, Simulator
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
-from llm_planning.planners.any_domain.decisions import statistics_of
+from llm_planning.execution.decisions import best_edge, statistics_of
 from llm_planning.planners.any_domain.roles import ActWording
-from llm_planning.planners.any_domain.search_agents import best_edge
 from llm_planning.planners.llm_mcts.cosine import make_policy
 from llm_planning.planners.llm_mcts.examples import similar_instances, worked_examples
 from llm_planning.planners.llm_mcts.search import BelievedHome, Past, UniformRollouts
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.household.rules import Action, State
     from llm_planning.environments.household.tasks import Task
-    from llm_planning.planners.any_domain.decisions import ActionStatistics
+    from llm_planning.execution.decisions import ActionStatistics
     from llm_planning.planners.any_domain.roles import Situation
     from llm_planning.planners.llm_mcts.cosine import PolicyKind
     from llm_planning.priors import Prior

@@ -135,6 +135,9 @@ class Domain(ABC, Generic[S, A]):
         score(state) -> float: the value of a state at the end of a simulation. Without it, searches
             roll out with uniform actions.
         observe(state) -> str: what an agent sees, if that is less than `describe` says.
+        look(state) -> (str, str, str): what the world said last, what is around and what is at
+            hand. Without it, MC-DML tells a step's text, the view of the state and the goal.
+        first_score: the points with which an episode begins.
         brief(state) -> str: the complete state in few words, for a model that was taught the world
             (`roles.short`). Parts of it are lines, or end with a comma or a semicolon.
         mechanics: what an action does and how an answer is written, where settings decide that. A

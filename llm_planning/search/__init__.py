@@ -9,6 +9,7 @@ from llm_planning.search.backup import (
     softmax_value,
 )
 from llm_planning.search.driver import Evaluation, SearchModel, Select, search
+from llm_planning.search.listed import ListedActions
 from llm_planning.search.selection import (
     argmax,
     puct,
@@ -33,6 +34,7 @@ __all__ = [
     "Checkpoint",
     "Edge",
     "Evaluation",
+    "ListedActions",
     "Node",
     "SearchModel",
     "Select",

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from llm_planning.domain import Step
 from llm_planning.environments.household.observations import observation_text
-from llm_planning.execution.episode import STOP, play
-from llm_planning.planners.any_domain.decisions import (
+from llm_planning.execution.decisions import (
     ActionStatistics,
     Decision,
+    best_edge,
     episode_outcome,
     statistics_of,
     visited,
 )
+from llm_planning.execution.episode import STOP, play
 from llm_planning.planners.any_domain.roles import Situation
-from llm_planning.planners.any_domain.search_agents import best_edge
 from llm_planning.planners.llm_mcts.asking import HomeAsking
 from llm_planning.planners.llm_mcts.description import model_bits, policy_bits
 from llm_planning.planners.llm_mcts.failures import failure_metrics

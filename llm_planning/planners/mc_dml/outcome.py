@@ -1,43 +1,58 @@
-"""The outcome of an agent of text games: what it played and what that cost."""
+"""The outcome of an agent: what it played, what that cost, and what its searches say (Table 4).
+
+At a bottleneck the action that pays at once is a bait (Figure 1). In a game that begins at a
+bottleneck, the first search's statistics of the bait tell agents with and without ℳ_c apart.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from llm_planning.domain import settled
+from llm_planning.environments.textgame.domain import TextGameDomain
+from llm_planning.environments.textgame.game import GameSeconds
+from llm_planning.execution.episode import world_draws
 from llm_planning.outcome import Outcome
-from llm_planning.planners.mc_dml.prompts import observed
 from llm_planning.planners.mc_dml.roles import trajectory_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.environments.textgame.domain import TextGameDomain
-    from llm_planning.environments.textgame.game import Transition
+    from llm_planning.domain import Domain
+    from llm_planning.execution.decisions import ActionStatistics
     from llm_planning.execution.episode import Episode
-    from llm_planning.planners.mc_dml.roles import Trajectory
-    from llm_planning.roles import Role
+    from llm_planning.planners.mc_dml.roles import GameAsking, GameSituation, GameTurn
+    from llm_planning.priors import Prior
     from llm_planning.settings import Settings
     from llm_planning.specs import Problem
-    from llm_planning.stopwatch import Stopwatch
-
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
 
 
-def timed(role: Role[QuestionT, AnswerT], stopwatch: Stopwatch) -> Role[QuestionT, AnswerT]:
-    """Wraps a role. The stopwatch runs while at least one question waits for its answer."""
+class Game(NamedTuple):
+    """What a report says of a game.
 
-    async def ask(question: QuestionT, /) -> AnswerT:
-        with stopwatch.running():
-            return await role(question)
+    Attributes:
+        name: of the game.
+        max_score: the highest possible score; 0 if unknown.
+        seconds: what playing cost; nothing in a world that is no text game.
+    """
 
-    return ask
+    name: str
+    max_score: float
+    seconds: GameSeconds
+
+
+def game_of(problem: Problem[Any]) -> Game:
+    """The game of a problem; any other world is a game named after its task, without points."""
+    world = problem.world
+    if isinstance(world, TextGameDomain):
+        return Game(world.name, world.max_score, world.seconds)
+    return Game(problem.task, 0.0, GameSeconds())
 
 
 async def game_outcome(
     problem: Problem[Any],
-    world: TextGameDomain,
-    episode: Episode[Transition, str],
+    episode: Episode[Any, Any],
     *,
     settings: Settings,
     seed: int,
@@ -57,7 +72,6 @@ async def game_outcome(
 
     Args:
         problem: what was planned.
-        world: the problem's game, or its domain told as a game.
         episode: the game as it was played; of several rounds, the last.
         settings: of the agent.
         seed: of the trial.
@@ -71,17 +85,17 @@ async def game_outcome(
         oracles: descriptions of the roles that rules answered.
     """
     trajectory, execution = trajectory_of(episode), await episode.recorded()
-    ending = ending_of(trajectory)
+    game, ending = game_of(problem), trajectory.ending or "horizon"
     # Times and interpreter steps depend on which transitions were remembered.
     work = {
         "seconds_engine": seconds_engine,
-        "seconds_valid_actions": world.seconds.valid_actions.seconds,
-        "seconds_simulation": world.seconds.simulation,
-        "interpreter_steps": world.seconds.steps,
+        "seconds_valid_actions": game.seconds.valid_actions.seconds,
+        "seconds_simulation": game.seconds.simulation,
+        "interpreter_steps": game.seconds.steps,
     }
     moves = [
         {
-            "observation": observed(turn.observation),
+            "observation": str(turn.observation),
             "action": turn.action,
             "reward": turn.reward,
             "score": turn.score,
@@ -90,15 +104,15 @@ async def game_outcome(
     ]
     for move, decision in zip(moves, decisions, strict=bool(decisions)):
         move.update(decision)
-    score, most = trajectory.score, world.max_score
+    score, most = trajectory.score, game.max_score
     of_most = f" of {most:g}" if most else ""
-    conclusion = f"{world.name}: {score:g}{of_most} points, {ending}"
+    conclusion = f"{game.name}: {score:g}{of_most} points, {ending}"
     return Outcome(
         success=execution.success,
         plan=tuple(turn.action for turn in trajectory.turns),
         metrics={
             **execution.metrics(),
-            "game": world.name,
+            "game": game.name,
             "score": score,
             "best_score": trajectory.best_score if best_score is None else best_score,
             "max_score": most,
@@ -116,15 +130,144 @@ async def game_outcome(
             "seed": seed,
             "settings": settings.to_json(),
             **({"oracles": list(oracles)} if oracles else {}),
-            "game": world.name,
+            "game": game.name,
             "moves": moves,
-            "last": observed(trajectory.last),
+            "last": str(trajectory.last),
             "ending": ending,
         },
         text="\n\n".join(part for part in (text, conclusion) if part),
     )
 
 
-def ending_of(trajectory: Trajectory) -> str:
-    """The ending of the game, or `horizon` if the agent stopped before it."""
-    return "horizon" if trajectory.ending is None else str(trajectory.ending)
+@dataclass(frozen=True, slots=True)
+class MoveStatistics:
+    """The result of the search for one move. Each action's statistics are a column of Table 4.
+
+    Attributes:
+        root: the statistics of every valid action.
+        depth: H of the last tree.
+        simulations: of all trees.
+        reflections: ℳ_c at the end.
+    """
+
+    root: tuple[ActionStatistics, ...]
+    depth: int
+    simulations: int
+    reflections: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """For a trace."""
+        return {
+            "root": [one.to_json() for one in self.root],
+            "depth": self.depth,
+            "simulations": self.simulations,
+            "reflections": list(self.reflections),
+        }
+
+
+async def search_outcome(
+    problem: Problem[Any],
+    episode: Episode[Any, Any],
+    searches: Sequence[MoveStatistics],
+    ask: GameAsking,
+    prior: Prior[GameSituation],
+    *,
+    settings: Settings,
+) -> Outcome:
+    """The outcome of a game that was searched before every move.
+
+    Args:
+        problem: what was planned.
+        episode: the game as it was played.
+        searches: one for each move.
+        ask: who was asked.
+        prior: π.
+        settings: of the agent.
+    """
+    turns = trajectory_of(episode).turns
+    outcome = await game_outcome(
+        problem,
+        episode,
+        settings=settings,
+        seed=ask.seed,
+        decisions=[one.to_json() for one in searches],
+        seconds_engine=ask.waiting.seconds,
+        simulations=sum(one.simulations for one in searches),
+        reflections=sum(len(one.reflections) for one in searches),
+        priors=prior.questions,
+        text=format_searches(turns, searches),
+        oracles=ask.oracles,
+    )
+    if not searches:
+        return outcome
+    first = await first_move_metrics(
+        problem.world, searches[0].root, executed=turns[0].action, seed=ask.seed
+    )
+    return replace(outcome, metrics={**outcome.metrics, **first})
+
+
+async def first_move_metrics(
+    world: Domain[Any, Any], root: Sequence[ActionStatistics], *, executed: str, seed: int
+) -> dict[str, Any]:
+    """The first search's statistics of the greedy action and of the best other action.
+
+    The greedy action is the action of s_0 with the highest reward, if that is above 0. It counts
+    even if the search never visited it: such a search has not taken the bait.
+
+    Args:
+        world: the game; each action of s_0 is played in it once.
+        root: statistics of all actions of s_0.
+        executed: a_0.
+        seed: of the world.
+
+    Returns:
+        greedy_first: whether a_0 is the greedy action.
+        greedy_q, greedy_prior, greedy_visits: its Q(s_0, a), π(a|s_0) and N(s_0, a). Q is None if
+            the search never visited it.
+        patient_q, patient_prior, patient_visits: the same of the visited action with the highest Q
+            among the others; missing if no other action was visited.
+        An empty mapping if there is no greedy action.
+    """
+    start = await settled(world.start(seed))
+    happening = world_draws(seed)
+    named = {str(action): action for action in await settled(world.actions(start))}
+    rewards = [
+        (await settled(world.step(start, named.get(one.action, one.action), happening))).reward
+        for one in root
+    ]
+    if max(rewards) <= 0:
+        return {}
+    greedy = root[rewards.index(max(rewards))]
+    metrics: dict[str, Any] = {
+        "greedy_first": executed == greedy.action,
+        "greedy_q": greedy.value if greedy.visits else None,
+        "greedy_prior": greedy.prior,
+        "greedy_visits": greedy.visits,
+    }
+    others = [one for one in root if one.visits and one is not greedy]
+    if others:
+        patient = max(others, key=lambda one: one.value or 0.0)
+        metrics["patient_q"] = patient.value
+        metrics["patient_prior"] = patient.prior
+        metrics["patient_visits"] = patient.visits
+    return metrics
+
+
+def format_searches(turns: Sequence[GameTurn], searches: Sequence[MoveStatistics]) -> str:
+    """Writes every move with the statistics of its root, best Q first, as an aligned table."""
+    blocks = []
+    for number, (turn, found) in enumerate(zip(turns, searches, strict=True), start=1):
+        width = max(len(one.action) for one in found.root)
+        lines = [
+            f"{number}. {turn.action} (reward {turn.reward:g}, score {turn.score:g}; "
+            f"H {found.depth}, {found.simulations} simulations)",
+            f"   {'':{width}}  {'Q':>8}  {'prior':>5}  {'N':>6}",
+        ]
+        ranked = sorted(found.root, key=lambda one: (-(one.value or 0.0), -(one.visits or 0)))
+        lines.extend(
+            f"   {one.action:{width}}  {one.value:8.2f}  {one.prior:5.2f}  {one.visits:6d}"
+            for one in ranked
+        )
+        lines.extend(f"   reflection: {reflection}" for reflection in found.reflections)
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
