@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.textgame.game import TextGame
     from llm_planning.planners.mc_dml.algorithm import GameNode
-    from llm_planning.planners.mc_dml.roles import GamePolicy, GameSituation, Trajectory
+    from llm_planning.planners.mc_dml.roles import GamePolicy, GameSituation
     from llm_serving.engine import Engine
     from llm_serving.request import EncodedPrompt
     from llm_serving.vllm_engine import VllmEngine
@@ -75,18 +75,13 @@ async def uniform(situation: GameSituation) -> Sequence[float]:
     return [1.0 / len(situation.actions)] * len(situation.actions)
 
 
-async def nothing(trajectory: Trajectory) -> str:  # noqa: ARG001
-    """What nobody asks for."""
-    return ""
-
-
 def searching(game: TextGame, per_action: int, *, prior: GamePolicy = uniform) -> McDml:
     """PUCT of one depth, sequential."""
     return McDml(
         domain=TextGameDomain(game),
         settings=FixedDepthSettings(depth=DEPTH, simulations_per_action=per_action),
         prior=prior,
-        reflect=nothing,
+        reflect=None,
         past=1,
         select=select_by_puct(c=EXPLORATION),
     )

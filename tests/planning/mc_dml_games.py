@@ -98,9 +98,9 @@ def changed(parts, **changes):
     return {**parts, **changes}
 
 
-def agent(world, parts, **settings):
+def agent(world, parts):
     """MC-DML with these parts, and without ℳ_c for k = 0."""
-    given = {**parts, **settings}
+    given = dict(parts)
     roles = {name: given.pop(name) for name in ("prior", "past", "reflect", "select")}
     depths, k = given.pop("depths"), given.pop("k")
     given |= {"d_min": depths[0], "d_max": depths[-1], "delta_d": max(1, depths[-1] - depths[0])}

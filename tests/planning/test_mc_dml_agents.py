@@ -10,7 +10,7 @@ from textgame_toys import trap_door
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.textgame.domain import TextGameDomain
-from llm_planning.planners.mc_dml.algorithm import mc_dml
+from llm_planning.planners.mc_dml.playing import mc_dml
 from llm_planning.planners.mc_dml.settings import (
     FixedDepthSettings,
     LlmAgentSettings,

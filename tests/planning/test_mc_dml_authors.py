@@ -9,7 +9,7 @@ from test_mc_dml_priors import make_prior, situation
 
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, Transition
-from llm_planning.planners.mc_dml.algorithm import mc_dml
+from llm_planning.planners.mc_dml.playing import mc_dml
 from llm_planning.planners.mc_dml.settings import McDmlSettings, PrunedSettings
 from llm_planning.roles import Engines
 from llm_planning.search import select_by_puct, select_by_uct

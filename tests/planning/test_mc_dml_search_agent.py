@@ -14,7 +14,7 @@ from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.execution.decisions import ActionStatistics
 from llm_planning.execution.episode import Episode, Move
-from llm_planning.planners.mc_dml.outcome import format_searches, game_outcome
+from llm_planning.planners.mc_dml.playing import format_searches, game_outcome, play_by_search
 from llm_planning.planners.mc_dml.roles import GameAsking, GameTurn, Observation, trajectory_of
 from llm_planning.roles import Engines, RoleSettings
 from llm_planning.search import select_by_puct, select_by_uct
@@ -28,8 +28,8 @@ NOTHING = Observation("", "", "")
 
 async def play(game, parts, *, moves, seed=0):
     """The trajectory, and the search for each of its moves."""
-    one = agent(TextGameDomain(game), parts, moves=moves)
-    episode, searches = await one.play(seed=seed)
+    one = agent(TextGameDomain(game), parts)
+    episode, searches = await play_by_search(one, moves=moves, seed=seed)
     return trajectory_of(episode), searches
 
 
@@ -142,7 +142,7 @@ async def test_a_game_without_points_has_no_normalised_score():
     assert outcome.metrics["normalised_score"] is None
 
 
-@pytest.mark.parametrize("moves", [1, 2])
+@pytest.mark.parametrize("moves", [0, 2])
 async def test_points_before_the_first_move_are_in_the_score(moves):
     class Generous(GraphGame):
         async def start(self):

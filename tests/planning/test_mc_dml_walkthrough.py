@@ -15,7 +15,7 @@ from llm_planning.environments.textgame.game import (
 from llm_planning.environments.textgame.open_games import GameSettings
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.execution.decisions import ActionStatistics
-from llm_planning.planners.mc_dml.outcome import first_move_metrics
+from llm_planning.planners.mc_dml.playing import first_move_metrics
 from llm_planning.planners.mc_dml.roles import GameTurn, Observation, trajectory_of
 from llm_planning.planners.mc_dml.walkthrough import (
     play_walkthrough,

@@ -12,6 +12,7 @@ from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 from llm_planning.planners.any_domain.specs import SPECS as ANY_DOMAIN
 from llm_planning.planners.mc_dml.algorithm import McDml, Position, Scene, best_action
+from llm_planning.planners.mc_dml.playing import play_by_search
 from llm_planning.planners.mc_dml.settings import McDmlSettings, PrunedSettings
 from llm_planning.planners.mc_dml.specs import SPECS as MC_DML
 from llm_planning.roles import Engines
@@ -126,7 +127,7 @@ def reference(game, answers, given, rng, *, kind=Different):
     return kind(world, Roles(answers.prior, answers.reflection), given, rng)
 
 
-def agent(game, answers, given, **more):
+def agent(game, answers, given):
     async def prior(asked):
         recent = history(asked.memory, asked.observation)
         return answers.prior(recent, asked.reflections, asked.actions)
@@ -140,7 +141,6 @@ def agent(game, answers, given, **more):
         "delta_d": given.delta_d,
         "gamma": given.discount,
         "simulations_per_action": given.simulations_per_action,
-        **more,
     }
     k = given.reflections
     return McDml(
@@ -232,7 +232,7 @@ def test_searches():
 def test_an_episode(game, given, answers, seed):
     """ℳ_i reaches back before the root, ℳ_c does not, and a trajectory begins at the root."""
     again = Answers(answers.seed, answers.words)
-    episode, searches = asyncio.run(agent(game, answers, given, moves=3).play(seed=seed))
+    episode, searches = asyncio.run(play_by_search(agent(game, answers, given), moves=3, seed=seed))
     here = game.begin()
     h = ((here.text, here.state),)
     plan, memories = [], []

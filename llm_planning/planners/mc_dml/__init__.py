@@ -9,7 +9,7 @@ memory ℳ_c). If nothing of value is found, a deeper tree is grown (dynamic pru
     settings     Section 4.1, Appendix B, and what the authors' code does otherwise
     baselines    Appendix B: the LLM agent and the Reflection agent
     specs        Table 3: every ablation and baseline as a row of parts
-    outcome      what a run reports, and the statistics of a bait (Table 4)
+    playing      how a game is played, what a run reports, the statistics of a bait (Table 4)
     walkthrough  Table 5
     exercises    questions about π with right answers, of generated games
 

@@ -1,9 +1,9 @@
 """MC-DML: Algorithm 1, its memories (Section 3.1) and its dynamic pruning (Section 4.1).
 
-`McDml` is SEARCH. `Tree` is what a simulation does, line by line; `search.search` calls it. That
-loop is SIMULATE: it descends by `select` (lines 35 and 36) until it takes an action for the first
-time (lines 37 to 42), from where `evaluate` rolls out, and backs R = r + γ R' up along the path
-(lines 26 to 29).
+`McDml.search` is SEARCH. `Tree` is what a simulation does, line by line; `search.search` calls it.
+That loop is SIMULATE: it descends by `select` (lines 35 and 36) until it takes an action for the
+first time (lines 37 to 42), from where `evaluate` rolls out, and backs R = r + γ R' up along the
+path (lines 26 to 29).
 
 A state gets π when a simulation enters it for the second time, the root at once. So the search
 never asks for π of a state that only rollouts have seen. A simulation reads ℳ_c as it is at its
@@ -16,88 +16,29 @@ Source: "Monte Carlo Planning with Large Language Model for Text-Based Game Agen
 from __future__ import annotations
 
 from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llm_planning.domain import Step, is_won, settled
-from llm_planning.execution.decisions import statistics_of, visited
-from llm_planning.execution.episode import play_decided
-from llm_planning.planners.mc_dml.outcome import MoveStatistics, game_of, search_outcome
+from llm_planning.execution.decisions import visited
 from llm_planning.planners.mc_dml.roles import (
-    GameAsking,
     GameSituation,
     GameTurn,
     Trajectory,
     ending_of,
     observe,
     said_by,
-    trajectory_of,
 )
 from llm_planning.search import Edge, Evaluation, ListedActions, Node, Walk, search
-from llm_planning.settings import SettingsError
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
+    from random import Random
 
     from llm_planning.domain import Domain
-    from llm_planning.execution.episode import Episode
-    from llm_planning.outcome import Outcome
     from llm_planning.planners.mc_dml.roles import Ending, GamePolicy, Observation, Reflect
     from llm_planning.planners.mc_dml.settings import GameSearchSettings
-    from llm_planning.roles import Engines
     from llm_planning.search import Select
-    from llm_planning.specs import Problem
-
-
-async def mc_dml(
-    problem: Problem[Any],
-    *,
-    engines: Engines,
-    settings: GameSearchSettings,
-    seed: int,
-    past: int,
-    select: Callable[..., Select[Scene, Any]],
-) -> Outcome:
-    """Searches before every move of a game.
-
-    Args:
-        problem: a text game, or any other world that does not hide its state.
-        engines: answer the roles `prior` and `reflection`, unless rules do.
-        settings: of the search. Those without settings for the prior have a uniform π, those
-            without settings for reflections no ℳ_c.
-        seed: of the rollouts and of draws between equal actions.
-        past: turns of ℳ_i before o_t.
-        select: makes the selection rule from the constant `c`.
-
-    Raises:
-        DomainError: the world hides its state.
-        SettingsError: `stuck=wait` is for text games, and this is none.
-        TextGameError: the game cannot be played.
-        ServingError: the engine failed.
-    """
-    if settings.if_stuck and not hasattr(problem.world, "look"):
-        raise SettingsError(
-            f"setting stuck=wait is not possible: {problem.domain} is no text game, where one may "
-            "always wait; leave it out"
-        )
-    ask = GameAsking(problem, engines, settings.asking, seed=seed)
-    prior = ask.prior(settings.asking, absent=settings.asking.prior_absent)
-    agent = McDml(
-        domain=problem.world,
-        settings=settings,
-        prior=prior if settings.asking.prior == "uniform" else ask.timed(prior),
-        # Without ℳ_c the role is never asked, so it needs no answerer.
-        reflect=ask.reflect() if settings.most_reflections else _never,
-        past=past,
-        select=select(c=settings.exploration(game_of(problem).name)),
-    )
-    episode, searches = await agent.play(seed=seed)
-    return await search_outcome(problem, episode, searches, ask, prior, settings=settings)
-
-
-async def _never(_: Trajectory, /) -> str:
-    raise AssertionError("an agent without ℳ_c does not reflect")
 
 
 class Scene(NamedTuple):
@@ -200,7 +141,7 @@ class McDml:
         domain: the world.
         settings: the numbers of Appendix B.
         prior: π(·|s).
-        reflect: writes the reflections of ℳ_c.
+        reflect: writes the reflections of ℳ_c; None without ℳ_c.
         past: turns of ℳ_i before o_t; 1 makes (o_{t-1}, a_{t-1}, o_t), 0 leaves ℳ_i out.
         select: picks an edge of a state (eq. 1 or 3).
     """
@@ -208,47 +149,9 @@ class McDml:
     domain: Domain[Any, Any]
     settings: GameSearchSettings
     prior: GamePolicy
-    reflect: Reflect
+    reflect: Reflect | None
     past: int
     select: Select[Scene, Any]
-
-    async def play(self, *, seed: int) -> tuple[Episode[Any, Any], list[MoveStatistics]]:
-        """Plays a game: searches before every move with a fresh tree, and takes the best action.
-
-        Args:
-            seed: of the rollouts, of draws between equal actions and of the world.
-
-        Returns:
-            The episode, and the search for each of its moves.
-
-        Raises:
-            TextGameError: the game failed.
-            Exception: an error of a role, unchanged.
-        """
-
-        async def decide(
-            episode: Episode[Any, Any],
-            searches: Sequence[MoveStatistics],
-        ) -> tuple[Any, MoveStatistics] | None:
-            said = said_by(episode.moves[-1].step) if episode.moves else ""
-            here = Scene(episode.state, said)
-            if not await self.actions(here):
-                return None
-            stream = f"{seed}/{len(searches)}"
-            past = trajectory_of(episode)
-            position = Position(past.turns, here, past.score)
-            found = await self.search(position, rng=Random(stream))
-            root = statistics_of(found.root)
-            how = MoveStatistics(root, found.depth, found.simulations, found.reflections)
-            return best_action(found.root, Random(f"{stream}/tie")), how
-
-        return await play_decided(
-            self.domain,
-            decide,
-            see=lambda step: observe(self.domain, step.state, said_by(step)),
-            moves=self.settings.moves,
-            seed=seed,
-        )
 
     async def actions(self, here: Scene) -> Sequence[Any]:
         """𝒜(s)."""
@@ -389,7 +292,8 @@ class Tree(ListedActions[Scene, Any]):
 
     async def _reflect(self, walk: GameWalk, walked: list[tuple[Any, Scene]]) -> Lesson | None:
         """Reflection ← LLM(h, p_reflection) (lines 11 and 45), if ℳ_c takes another one."""
-        if len(walk.memory.reflections) >= self.agent.settings.most_reflections:
+        reflect, most = self.agent.reflect, self.agent.settings.most_reflections
+        if reflect is None or len(walk.memory.reflections) >= most:
             return None
         steps = [*_steps(walk), *walked]
         actions = tuple(action for action, _ in steps)
@@ -398,7 +302,7 @@ class Tree(ListedActions[Scene, Any]):
         turns, last = await self._turns(steps)
         scenes = (self.position.here, *(made for _, made in steps))[: len(steps)]
         failed = Trajectory(turns, last, states=tuple(one.state for one in scenes))
-        return Lesson(actions, await self.agent.reflect(failed))
+        return Lesson(actions, await reflect(failed))
 
     def on_backup(self, walk: GameWalk) -> None:
         """ℳ_c ← ℳ_c + reflection (lines 12 and 46), for the simulations that are launched later."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from llm_planning.domain import settled
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.mc_dml.algorithm import trace_reflection
-from llm_planning.planners.mc_dml.outcome import game_outcome
+from llm_planning.planners.mc_dml.playing import game_outcome
 from llm_planning.planners.mc_dml.roles import (
     GameAsking,
     GameSituation,

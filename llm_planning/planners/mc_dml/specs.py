@@ -18,9 +18,9 @@ from functools import partial
 from typing import Final
 
 from llm_planning.domain import Need
-from llm_planning.planners.mc_dml.algorithm import mc_dml
 from llm_planning.planners.mc_dml.baselines import llm_agent, reflection_agent
 from llm_planning.planners.mc_dml.exercises import game_exercises
+from llm_planning.planners.mc_dml.playing import mc_dml
 from llm_planning.planners.mc_dml.settings import (
     FixedDepthSettings,
     LlmAgentSettings,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.execution.episode import play_decided
-from llm_planning.planners.mc_dml.outcome import game_outcome
+from llm_planning.planners.mc_dml.playing import game_outcome
 from llm_planning.planners.mc_dml.roles import observe, trajectory_of
 
 if TYPE_CHECKING:

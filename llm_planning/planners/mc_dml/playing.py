@@ -1,4 +1,4 @@
-"""The outcome of an agent: what it played, what that cost, and what its searches say (Table 4).
+"""How a game is played by search, and what a run reports: its moves, its cost, and Table 4.
 
 At a bottleneck the action that pays at once is a bait (Figure 1). In a game that begins at a
 bottleneck, the first search's statistics of the bait tell agents with and without ℳ_c apart.
@@ -7,25 +7,136 @@ bottleneck, the first search's statistics of the bait tell agents with and witho
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llm_planning.domain import settled
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds
-from llm_planning.execution.episode import world_draws
+from llm_planning.execution.decisions import statistics_of
+from llm_planning.execution.episode import play_decided, world_draws
 from llm_planning.outcome import Outcome
-from llm_planning.planners.mc_dml.roles import trajectory_of
+from llm_planning.planners.mc_dml.algorithm import McDml, Position, Scene, best_action
+from llm_planning.planners.mc_dml.roles import GameAsking, observe, said_by, trajectory_of
+from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from llm_planning.domain import Domain
     from llm_planning.execution.decisions import ActionStatistics
     from llm_planning.execution.episode import Episode
-    from llm_planning.planners.mc_dml.roles import GameAsking, GameSituation, GameTurn
-    from llm_planning.priors import Prior
+    from llm_planning.planners.mc_dml.roles import GameTurn
+    from llm_planning.planners.mc_dml.settings import GameSearchSettings
+    from llm_planning.roles import Engines
+    from llm_planning.search import Select
     from llm_planning.settings import Settings
     from llm_planning.specs import Problem
+
+
+async def mc_dml(
+    problem: Problem[Any],
+    *,
+    engines: Engines,
+    settings: GameSearchSettings,
+    seed: int,
+    past: int,
+    select: Callable[..., Select[Scene, Any]],
+) -> Outcome:
+    """Searches before every move of a game.
+
+    Args:
+        problem: a text game, or any other world that does not hide its state.
+        engines: answer the roles `prior` and `reflection`, unless rules do.
+        settings: of the search. Those without settings for the prior have a uniform π, those
+            without settings for reflections no ℳ_c.
+        seed: of the rollouts and of draws between equal actions.
+        past: turns of ℳ_i before o_t.
+        select: makes the selection rule from the constant `c`.
+
+    Raises:
+        DomainError: the world hides its state.
+        SettingsError: `stuck=wait` is for text games, and this is none.
+        TextGameError: the game cannot be played.
+        ServingError: the engine failed.
+    """
+    if settings.if_stuck and not isinstance(problem.world, TextGameDomain):
+        raise SettingsError(
+            f"setting stuck=wait is not possible: {problem.domain} is no text game, where one may "
+            "always wait; leave it out"
+        )
+    ask = GameAsking(problem, engines, settings.asking, seed=seed)
+    prior = ask.prior(settings.asking, absent=settings.asking.prior_absent)
+    agent = McDml(
+        domain=problem.world,
+        settings=settings,
+        prior=prior if settings.asking.prior == "uniform" else ask.timed(prior),
+        # Without ℳ_c the role is never asked, so it needs no answerer.
+        reflect=ask.reflect() if settings.most_reflections else None,
+        past=past,
+        select=select(c=settings.exploration(game_of(problem).name)),
+    )
+    episode, searches = await play_by_search(agent, moves=settings.moves, seed=seed)
+    turns = trajectory_of(episode).turns
+    outcome = await game_outcome(
+        problem,
+        episode,
+        settings=settings,
+        seed=seed,
+        decisions=[one.to_json() for one in searches],
+        seconds_engine=ask.waiting.seconds,
+        simulations=sum(one.simulations for one in searches),
+        reflections=sum(len(one.reflections) for one in searches),
+        priors=prior.questions,
+        text=format_searches(turns, searches),
+        oracles=ask.oracles,
+    )
+    if not searches:
+        return outcome
+    root, executed = searches[0].root, turns[0].action
+    first = await first_move_metrics(problem.world, root, executed=executed, seed=seed)
+    return replace(outcome, metrics={**outcome.metrics, **first})
+
+
+async def play_by_search(
+    agent: McDml, *, moves: int, seed: int
+) -> tuple[Episode[Any, Any], list[MoveStatistics]]:
+    """Plays a game: searches before every move with a fresh tree, and takes the best action.
+
+    Args:
+        agent: searches.
+        moves: the most moves of the episode.
+        seed: of the rollouts, of draws between equal actions and of the world.
+
+    Returns:
+        The episode, and the search for each of its moves.
+
+    Raises:
+        TextGameError: the game failed.
+        Exception: an error of a role, unchanged.
+    """
+
+    async def decide(
+        episode: Episode[Any, Any], searches: Sequence[MoveStatistics]
+    ) -> tuple[Any, MoveStatistics] | None:
+        said = said_by(episode.moves[-1].step) if episode.moves else ""
+        here = Scene(episode.state, said)
+        if not await agent.actions(here):
+            return None
+        stream = f"{seed}/{len(searches)}"
+        past = trajectory_of(episode)
+        found = await agent.search(Position(past.turns, here, past.score), rng=Random(stream))
+        root = statistics_of(found.root)
+        how = MoveStatistics(root, found.depth, found.simulations, found.reflections)
+        return best_action(found.root, Random(f"{stream}/tie")), how
+
+    return await play_decided(
+        agent.domain,
+        decide,
+        see=lambda step: observe(agent.domain, step.state, said_by(step)),
+        moves=moves,
+        seed=seed,
+    )
 
 
 class Game(NamedTuple):
@@ -163,47 +274,6 @@ class MoveStatistics:
             "simulations": self.simulations,
             "reflections": list(self.reflections),
         }
-
-
-async def search_outcome(
-    problem: Problem[Any],
-    episode: Episode[Any, Any],
-    searches: Sequence[MoveStatistics],
-    ask: GameAsking,
-    prior: Prior[GameSituation],
-    *,
-    settings: Settings,
-) -> Outcome:
-    """The outcome of a game that was searched before every move.
-
-    Args:
-        problem: what was planned.
-        episode: the game as it was played.
-        searches: one for each move.
-        ask: who was asked.
-        prior: π.
-        settings: of the agent.
-    """
-    turns = trajectory_of(episode).turns
-    outcome = await game_outcome(
-        problem,
-        episode,
-        settings=settings,
-        seed=ask.seed,
-        decisions=[one.to_json() for one in searches],
-        seconds_engine=ask.waiting.seconds,
-        simulations=sum(one.simulations for one in searches),
-        reflections=sum(len(one.reflections) for one in searches),
-        priors=prior.questions,
-        text=format_searches(turns, searches),
-        oracles=ask.oracles,
-    )
-    if not searches:
-        return outcome
-    first = await first_move_metrics(
-        problem.world, searches[0].root, executed=turns[0].action, seed=ask.seed
-    )
-    return replace(outcome, metrics={**outcome.metrics, **first})
 
 
 async def first_move_metrics(
