@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from llm_planning.planners.llm_mcts.rules import likeliest
+from llm_planning.planners.llm_mcts.roles import likeliest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
