@@ -184,7 +184,7 @@ async def decide(
     belief = world.first_belief(start).filled(Random("others"))
     root: Node[State, Action] = Node()
     model = Tree(
-        rules,
+        rules=rules,
         draw=belief.draw,
         actions=rules.actions,
         past=Past((), observation_text(belief.now, rules), belief),

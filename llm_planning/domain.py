@@ -368,7 +368,10 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None
     success = getattr(domain, "success", None)
     if success is None:
         return done
-    won = await settled(success(state))
+    won = success(state)
+    # Most worlds tell at once, and a rollout asks at every step.
+    if inspect.isawaitable(won):
+        won = await won
     return None if won is None else bool(won)
 
 

@@ -59,7 +59,7 @@ def home_model(rules, states, **changes):
         "depth": 20,
         "reward": R,
     }
-    return Tree(rules, **{**parts, **changes})
+    return Tree(rules=rules, **{**parts, **changes})
 
 
 async def searched(model, *, simulations=60, select=None, backup=None, **options):

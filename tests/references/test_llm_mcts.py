@@ -239,7 +239,7 @@ def test_searches_in_random_homes(tmp_path):
             backup = by_weighted_returns(gamma=gamma, temperature=T)
         root = Node()
         model = Tree(
-            rules,
+            rules=rules,
             draw=draw,
             actions=rules.actions,
             past=Past((), observation_text(first, rules), belief),

@@ -1,9 +1,13 @@
 """LLM-MCTS: Algorithm 1, before every move.
 
-`llm_mcts` is SEARCH. `Tree` is what SIMULATE and ROLLOUT do in a home; `search.search` calls it.
-That loop draws a state (line 4), descends by `select` (line 29) as long as the history is in the
-tree (lines 23 and 24), tells histories apart by what is seen (line 31), and backs R = r + γ R' up
-along the path (lines 32 to 35).
+    SEARCH     lines 1 to 9      `llm_mcts`: `decide`
+    ROLLOUT    lines 10 to 18    `Tree.evaluate`
+    SIMULATE   lines 19 to 36    `search.search`, which calls `Tree`
+
+`search.search` descends while the history is in the tree (lines 23 and 24). It takes the action of
+the highest Q(h, a) + c π̂(a|h) √N(h) / (N(h, a) + 1) (line 29), and `Tree` says what that does. At
+the end of the tree it has `Tree` roll out (line 26). Then it goes back up: R = r + γ R', N(h, a)
+and N(h) grow by 1, Q(h, a) by (R - Q(h, a)) / N(h, a) (lines 32 to 35).
 
 A history tells apart where things of the goal were seen, and no other things: those are drawn once
 for each decision, as full observations would give every simulation a tree of its own.
@@ -13,6 +17,7 @@ Source: "Large Language Models as Commonsense Knowledge for Large-Scale Task Pla
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -86,7 +91,7 @@ async def llm_mcts(
         draw = belief.draw if settings.states == "simulation" else _always(belief.draw(rng))
         root: HomeNode = Node()
         tree = Tree(
-            rules,
+            rules=rules,
             draw=draw,
             actions=rules.actions,
             past=mind.past,
@@ -126,10 +131,11 @@ def _by_value(edge: Edge[State, Action]) -> tuple[float, float]:
     return edge.value, edge.prior
 
 
+@dataclass(kw_only=True)
 class Tree(ListedActions[State, Action]):
     """SIMULATE and ROLLOUT in a home.
 
-    Args:
+    Attributes:
         rules: of the home and the goal.
         draw: draws s ~ b(s).
         actions: the actions of a state that are searched.
@@ -142,70 +148,57 @@ class Tree(ListedActions[State, Action]):
         reward: R at the goal.
     """
 
-    def __init__(
-        self,
-        rules: Rules,
-        *,
-        draw: Callable[[Random], State],
-        actions: Callable[[State], Sequence[Action]],
-        past: Past,
-        policy: Policy[Situation] | None,
-        see: Callable[[State], Hashable],
-        rollout: Callable[[State, int, Random], Awaitable[float]],
-        depth: int,
-        reward: float,
-    ) -> None:
-        self._rules = rules
-        self._draw = draw
-        self._actions = actions
-        self._past = past
-        self._policy = policy
-        self._see = see
-        self._rollout = rollout
-        self._depth = depth
-        self._reward = reward
+    rules: Rules
+    draw: Callable[[Random], State]
+    actions: Callable[[State], Sequence[Action]]
+    past: Past
+    policy: Policy[Situation] | None
+    see: Callable[[State], Hashable]
+    rollout: Callable[[State, int, Random], Awaitable[float]]
+    depth: int
+    reward: float
 
     def draw_root(self, walk: HomeWalk) -> State:
-        """S ~ b(s) (line 4)."""
-        walk.memory = state = self._draw(walk.rng)
+        """Draws s ~ b(s) (line 4)."""
+        walk.memory = state = self.draw(walk.rng)
         return state
 
     async def evaluate(self, node: HomeNode, walk: HomeWalk) -> Evaluation[State, Action]:  # noqa: ARG002
         """ROLLOUT(s, h, done, d): uniform actions until the goal or the depth (lines 10 to 18)."""
-        value = await self._rollout(walk.state, self._depth - walk.depth, walk.rng)
-        return Evaluation(tail=self._reward * value)
+        value = await self.rollout(walk.state, self.depth - walk.depth, walk.rng)
+        return Evaluation(tail=self.reward * value)
 
     async def legal(self, state: State) -> Sequence[Action]:
         """A, the actions of the drawn state."""
-        return self._actions(state)
+        return self.actions(state)
 
     async def pi(
         self, node: HomeNode, walk: HomeWalk, actions: Sequence[Action]
     ) -> Sequence[float]:
         """π̂(a|h) ← QUERYLLMPOLICY(h) (line 28)."""
-        if self._policy is None:
+        if self.policy is None:
             return await super().pi(node, walk, actions)
         if node.memo is None:
             node.memo = self._history(walk)
         turns, now, belief = node.memo
-        return await self._policy(Situation(turns, now, tuple(map(str, actions)), state=belief))
+        return await self.policy(Situation(turns, now, tuple(map(str, actions)), state=belief))
 
     def _history(self, walk: HomeWalk) -> Past:
-        """H' ← PUSHBACK(h, [a, o]) (line 31); that of the node before is known.
+        """The history h' ← PUSHBACK(h, [a, o]) (line 31); that of the node before is known.
 
         Where actions alone tell histories apart, it is what the first walks saw that came along.
         """
         if not walk.edges:
-            return self._past
+            return self.past
         before: Past = walk.nodes[-2].memo
-        return before.then(walk.edges[-1].action, self._rules.observe(walk.state))
+        return before.then(walk.edges[-1].action, self.rules.observe(walk.state))
 
     async def step(self, state: State, action: Action, rng: Random) -> Step[State]:  # noqa: ARG002
         """(s', o, r, done) ~ 𝒢(s, a) (line 30)."""
-        rules = self._rules
+        rules = self.rules
         after = rules.after(state, action)
         assert not isinstance(after, str), after
         # Only what is put somewhere can reach the goal.
         won = len(after.held) < len(state.held) and rules.success(after)
         done = won or after.steps >= rules.limit
-        return Step(after, self._reward if won else 0.0, done, self._see(after))
+        return Step(after, self.reward if won else 0.0, done, self.see(after))

@@ -49,7 +49,7 @@ async def llm_mcts_plus(
             action, seen = mind.last
             root = advance(root, action, Step(mind.belief.certain, observation=seen))
         tree = Tree(
-            world.rules,
+            rules=world.rules,
             # What no goal names is left out until it is seen, so a kept tree stays true.
             draw=mind.belief.draw,
             actions=world.rules.useful,

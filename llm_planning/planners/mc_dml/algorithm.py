@@ -1,9 +1,13 @@
 """MC-DML: Algorithm 1, its memories (Section 3.1) and its dynamic pruning (Section 4.1).
 
-`McDml.search` is SEARCH. `Tree` is what a simulation does, line by line; `search.search` calls it.
-That loop is SIMULATE: it descends by `select` (lines 35 and 36) until it takes an action for the
-first time (lines 37 to 42), from where `evaluate` rolls out, and backs R = r + γ R' up along the
-path (lines 26 to 29).
+    SEARCH         lines 1 to 8     `McDml.search`, `best_action`
+    SIMULATE       lines 9 to 31    `search.search`, which calls `Tree`
+    SELECTACTION   lines 32 to 42   `Tree.before_select`, `Tree.pi`, then `McDml.select`
+    ROLLOUT        lines 43 to 56   `Tree.evaluate`
+
+`search.search` descends from the root by `select` until an action is taken for the first time
+(lines 18 to 24 and 37 to 42), has `Tree` evaluate where that leads, and goes back up: R = r + γ R',
+N(h) and N(h, a) grow by 1, Q(h, a) by (R - Q(h, a)) / N(h, a) (lines 26 to 29).
 
 A state gets π when a simulation enters it for the second time, the root at once. So the search
 never asks for π of a state that only rollouts have seen. A simulation reads ℳ_c as it is at its
@@ -95,44 +99,6 @@ class Searched(NamedTuple):
     reflections: tuple[str, ...]
 
 
-class Lesson(NamedTuple):
-    """A reflection on a failed simulation.
-
-    Attributes:
-        actions: of the simulation, from the root on.
-        reflection: the sentence.
-    """
-
-    actions: tuple[Any, ...]
-    reflection: str
-
-    def __str__(self) -> str:
-        return self.reflection
-
-
-@dataclass(frozen=True, slots=True)
-class CrossTrialMemory:
-    """ℳ_c, the cross-trial memory of one root: reflections on failed simulations (Section 3.1).
-
-    It holds at most k different reflections; then reflecting stops (Section 4.1). A trajectory is
-    reflected on only once, because the same actions from the same root fail for the same reason.
-
-    Attributes:
-        reflections: ℳ_c, oldest first. It only grows, so its length identifies it.
-        failed: action sequences from the root on that already have a reflection.
-    """
-
-    reflections: tuple[str, ...] = ()
-    failed: frozenset[tuple[Any, ...]] = frozenset()
-
-    def with_lesson(self, lesson: Lesson, *, k: int) -> CrossTrialMemory:
-        """ℳ_c ← ℳ_c + reflection (line 12), if the reflection is new and ℳ_c has fewer than k."""
-        known = self.reflections
-        new = lesson.reflection not in known and len(known) < k
-        reflections = (*known, lesson.reflection) if new else known
-        return CrossTrialMemory(reflections, self.failed | {lesson.actions})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McDml:
     """MC-DML in a world. The ablations and the baselines replace some of its parts (Table 3).
@@ -143,7 +109,8 @@ class McDml:
         prior: π(·|s).
         reflect: writes the reflections of ℳ_c; None without ℳ_c.
         past: turns of ℳ_i before o_t; 1 makes (o_{t-1}, a_{t-1}, o_t), 0 leaves ℳ_i out.
-        select: picks an edge of a state (eq. 1 or 3).
+        select: picks an edge (lines 35 and 36): the one of the highest
+            Q(s, a) + C π(a|s) √N(s) / (1 + N(s, a)), or what UCT takes (eq. 1).
     """
 
     domain: Domain[Any, Any]
@@ -237,7 +204,7 @@ class Tree(ListedActions[Scene, Any]):
         return self.position.here
 
     async def legal(self, state: Scene) -> Sequence[Any]:
-        """𝒜(s); none if the game has ended."""
+        """𝒜(s); none if the game has ended (line 10)."""
         return await self.agent.actions(state)
 
     async def step(self, state: Scene, action: Any, rng: Random) -> Step[Scene]:  # noqa: ANN401
@@ -250,7 +217,7 @@ class Tree(ListedActions[Scene, Any]):
         return () if walk.depth == self.horizon else await super().expand(node, walk)
 
     def before_select(self, node: GameNode, walk: GameWalk) -> Awaitable[None] | None:
-        """SELECTACTION asks anew for a node's π if ℳ_c has grown since the last asking."""
+        """Asks anew for a node's π if ℳ_c has grown since the last asking (line 34)."""
         if node.memo == len(walk.memory.reflections) or not node.edges:
             return None
         return self.ask(node, walk, node.edges)
@@ -291,7 +258,7 @@ class Tree(ListedActions[Scene, Any]):
         return Evaluation(tail=value, note=await self._reflect(walk, walked) if failed else None)
 
     async def _reflect(self, walk: GameWalk, walked: list[tuple[Any, Scene]]) -> Lesson | None:
-        """Reflection ← LLM(h, p_reflection) (lines 11 and 45), if ℳ_c takes another one."""
+        """Asks for reflection ← LLM(h, p_reflection) (lines 11, 45), if ℳ_c takes one more."""
         reflect, most = self.agent.reflect, self.agent.settings.most_reflections
         if reflect is None or len(walk.memory.reflections) >= most:
             return None
@@ -326,6 +293,44 @@ class Tree(ListedActions[Scene, Any]):
             turns.append(GameTurn(observation, str(action), made.reward, score))
             observation = await observe(domain, made.state, made.said)
         return tuple(turns), observation
+
+
+class Lesson(NamedTuple):
+    """A reflection on a failed simulation.
+
+    Attributes:
+        actions: of the simulation, from the root on.
+        reflection: the sentence.
+    """
+
+    actions: tuple[Any, ...]
+    reflection: str
+
+    def __str__(self) -> str:
+        return self.reflection
+
+
+@dataclass(frozen=True, slots=True)
+class CrossTrialMemory:
+    """ℳ_c, the cross-trial memory of one root: reflections on failed simulations (Section 3.1).
+
+    It holds at most k different reflections; then reflecting stops (Section 4.1). A trajectory is
+    reflected on only once, because the same actions from the same root fail for the same reason.
+
+    Attributes:
+        reflections: ℳ_c, oldest first. It only grows, so its length identifies it.
+        failed: action sequences from the root on that already have a reflection.
+    """
+
+    reflections: tuple[str, ...] = ()
+    failed: frozenset[tuple[Any, ...]] = frozenset()
+
+    def with_lesson(self, lesson: Lesson, *, k: int) -> CrossTrialMemory:
+        """ℳ_c ← ℳ_c + reflection (line 12), if the reflection is new and ℳ_c has fewer than k."""
+        known = self.reflections
+        new = lesson.reflection not in known and len(known) < k
+        reflections = (*known, lesson.reflection) if new else known
+        return CrossTrialMemory(reflections, self.failed | {lesson.actions})
 
 
 def trace_reflection(reflection: str) -> None:
