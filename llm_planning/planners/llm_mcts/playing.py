@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from llm_planning.environments.household.observations import observation_text
 from llm_planning.execution.decisions import Decision, episode_outcome
@@ -21,7 +21,7 @@ from llm_planning.planners.llm_mcts.settings import SearchSettings
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from llm_planning.environments.household.belief import Belief
     from llm_planning.environments.household.belief import Prior as Places
@@ -66,18 +66,10 @@ class Choice(NamedTuple):
     simulations: int = 0
 
 
-class Decide(Protocol):
-    """Chooses the next action."""
-
-    async def __call__(self, mind: Mind) -> Choice | None:
-        """Returns the choice; None if no action is possible."""
-        ...
-
-
 async def play_at_home(
     problem: Problem[KnownHousehold],
     asking: HomeAsking,
-    decide: Decide,
+    decide: Callable[[Mind], Awaitable[Choice | None]],
     *,
     places: Places | None,
 ) -> Outcome:
@@ -86,7 +78,7 @@ async def play_at_home(
     Args:
         problem: what to plan.
         asking: those who were asked.
-        decide: chooses each action.
+        decide: chooses each action; None if none is possible.
         places: where things may be; None if no belief is needed but that of rules.
     """
     settings, seed = asking.settings, asking.seed

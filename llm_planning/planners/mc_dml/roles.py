@@ -16,7 +16,6 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from llm_planning.domain import DomainError, observed, settled
@@ -35,7 +34,7 @@ from llm_serving.answers import Constraint
 from llm_serving.patterns import finite_regex
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
     from random import Random
 
     from llm_planning.domain import Domain, Step
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from llm_planning.specs import Problem
     from llm_serving.request import Message
 
-    Wanted: TypeAlias = Literal["action", "label", "several"]
     Chat: TypeAlias = tuple[Message, Message]
 
 QuestionT = TypeVar("QuestionT")
@@ -254,51 +252,46 @@ class GameWording:
 
     def action(self, situation: GameSituation, *, dashes: int) -> Chat:
         """Asks for an action as it is written in 𝒜(s)."""
-        return _about(
-            situation, "action", {"actions": situation.actions}, {"line": " ".join("-" * dashes)}
-        )
+        return self._about(situation, "actions", "line", "action", line=" ".join("-" * dashes))
 
     def label(self, situation: GameSituation, labels: Sequence[str]) -> Chat:
         """Asks for the label of an action."""
-        return _about(situation, "label", _labelled(situation, labels))
+        return self._about(situation, "labelled", "label", labels=labels)
 
     def several(self, situation: GameSituation, labels: Sequence[str]) -> Chat:
         """Asks for labels with their chances."""
-        return _about(situation, "several", _labelled(situation, labels))
+        return self._about(situation, "labelled", "several", labels=labels)
+
+    def _about(
+        self,
+        situation: GameSituation,
+        listed: str,
+        *asked: str,
+        labels: Sequence[str] = (),
+        line: str = "",
+    ) -> Chat:
+        blocks = (
+            *(("past",) if situation.memory else ()),
+            "now",
+            listed,
+            *(("reflections",) if situation.reflections else ()),
+            *asked,
+        )
+        return _compose("act", blocks).messages(
+            {
+                "past": past(situation.memory),
+                "now": str(situation.observation),
+                "actions": situation.actions,
+                "labelled": tuple(zip(labels, situation.actions, strict=bool(labels))),
+                "reflections": situation.reflections,
+                "line": line,
+            }
+        )
 
 
 def ask_reflection(trajectory: Trajectory) -> Chat:
     """Asks for a reflection on h, the paper's p_reflection."""
     return _compose("reflect", ("record", "question")).messages({"log": log(trajectory)})
-
-
-def _labelled(situation: GameSituation, labels: Sequence[str]) -> dict[str, object]:
-    return {"labelled": tuple(zip(labels, situation.actions, strict=True))}
-
-
-def _about(
-    situation: GameSituation,
-    wanted: Wanted,
-    actions: dict[str, object],
-    line: Mapping[str, object] = MappingProxyType({}),
-) -> Chat:
-    blocks = (
-        *(("past",) if situation.memory else ()),
-        "now",
-        *actions,
-        *(("reflections",) if situation.reflections else ()),
-        *line,
-        wanted,
-    )
-    return _compose("act", blocks).messages(
-        {
-            "past": past(situation.memory),
-            "now": str(situation.observation),
-            "reflections": situation.reflections,
-            **actions,
-            **line,
-        }
-    )
 
 
 @cache
