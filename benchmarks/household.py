@@ -35,14 +35,13 @@ from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.home import BUNDLED, bundled_home
 from llm_planning.environments.household.observations import observation_text
 from llm_planning.environments.household.rules import NOWHERE
-from llm_planning.environments.household.simulator import Batch, Simulator
+from llm_planning.environments.household.simulator import Batch, Rollouts, Simulator
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
-from llm_planning.planners.any_domain.decisions import statistics_of
+from llm_planning.execution.decisions import best_edge, statistics_of
 from llm_planning.planners.any_domain.roles import ActWording
-from llm_planning.planners.any_domain.search_agents import best_edge
-from llm_planning.planners.llm_mcts.cosine import make_policy
-from llm_planning.planners.llm_mcts.examples import similar_instances, worked_examples
-from llm_planning.planners.llm_mcts.search import BelievedHome, Past, UniformRollouts
+from llm_planning.planners.llm_mcts.algorithm import Tree
+from llm_planning.planners.llm_mcts.prior import make_policy, similar_instances, worked_examples
+from llm_planning.planners.llm_mcts.roles import Past
 from llm_planning.planners.llm_mcts.settings import LlmMctsSettings
 from llm_planning.roles import Engines
 from llm_planning.search import Node, by_sums, search, select_by_puct
@@ -53,9 +52,9 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.household.rules import Action, State
     from llm_planning.environments.household.tasks import Task
-    from llm_planning.planners.any_domain.decisions import ActionStatistics
+    from llm_planning.execution.decisions import ActionStatistics
     from llm_planning.planners.any_domain.roles import Situation
-    from llm_planning.planners.llm_mcts.cosine import PolicyKind
+    from llm_planning.planners.llm_mcts.prior import PolicyKind
     from llm_planning.priors import Prior
     from llm_planning.search.driver import ExpandAt
     from llm_serving.engine import Engine
@@ -184,20 +183,20 @@ async def decide(
     rules, start, rng = world.rules, world.start(0), Random("search")
     belief = world.first_belief(start).filled(Random("others"))
     root: Node[State, Action] = Node()
-    model = BelievedHome(
-        rules,
+    model = Tree(
+        rules=rules,
         draw=belief.draw,
         actions=rules.actions,
         past=Past((), observation_text(belief.now, rules), belief),
         policy=policy,
         see=rules.observe,
-        value=UniformRollouts(
+        rollout=Rollouts(
             rules,
             each=SETTINGS.rollouts,
-            depth=SETTINGS.depth,
             gamma=SETTINGS.gamma,
             width=width,
         ),
+        depth=SETTINGS.depth,
         reward=SETTINGS.goal_reward,
     )
 

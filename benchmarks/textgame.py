@@ -33,19 +33,19 @@ from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.textworld_interpreter import open_textworld
 from llm_planning.environments.textgame.textworld_kinds import KINDS
 from llm_planning.environments.textgame.textworld_making import GAME_FILE
-from llm_planning.planners.mc_dml.prompts import GameWording
-from llm_planning.planners.mc_dml.roles import GameTurn
-from llm_planning.planners.mc_dml.search import Position, SearchParts, observe, search_move
+from llm_planning.planners.mc_dml.algorithm import McDml, Position, Scene
+from llm_planning.planners.mc_dml.roles import GameTurn, GameWording, observe
+from llm_planning.planners.mc_dml.settings import FixedDepthSettings
 from llm_planning.priors import action_prompt, make_prior
-from llm_planning.search import by_sums, edges_below, select_by_puct
+from llm_planning.search import edges_below, select_by_puct
 from llm_serving.models.folders import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from llm_planning.environments.textgame.game import TextGame
-    from llm_planning.planners.mc_dml.roles import GamePolicy, GameSituation, Trajectory
-    from llm_planning.planners.mc_dml.search import GameNode
+    from llm_planning.planners.mc_dml.algorithm import GameNode
+    from llm_planning.planners.mc_dml.roles import GamePolicy, GameSituation
     from llm_serving.engine import Engine
     from llm_serving.request import EncodedPrompt
     from llm_serving.vllm_engine import VllmEngine
@@ -75,32 +75,22 @@ async def uniform(situation: GameSituation) -> Sequence[float]:
     return [1.0 / len(situation.actions)] * len(situation.actions)
 
 
-async def nothing(trajectory: Trajectory) -> str:  # noqa: ARG001
-    """What nobody asks for."""
-    return ""
-
-
-def searching(per_action: int, *, prior: GamePolicy = uniform) -> SearchParts:
+def searching(game: TextGame, per_action: int, *, prior: GamePolicy = uniform) -> McDml:
     """PUCT of one depth, sequential."""
-    return SearchParts(
+    return McDml(
+        domain=TextGameDomain(game),
+        settings=FixedDepthSettings(depth=DEPTH, simulations_per_action=per_action),
         prior=prior,
+        reflect=None,
         past=1,
-        reflect=nothing,
-        k=0,
         select=select_by_puct(c=EXPLORATION),
-        depths=(DEPTH,),
-        gamma=0.95,
-        simulations_per_action=per_action,
-        width=1,
-        backup=by_sums(gamma=0.95),
     )
 
 
-async def first_move(game: TextGame, parts: SearchParts, *, seed: str = "0") -> GameNode:
+async def first_move(game: TextGame, per_action: int, *, seed: str = "0") -> GameNode:
     """The tree of the first move."""
-    world = TextGameDomain(game)
-    position = Position((), await world.start(0), 0.0)
-    return (await search_move(parts, world, position, rng=Random(seed))).root
+    position = Position((), Scene(await game.start()), 0.0)
+    return (await searching(game, per_action).search(position, rng=Random(seed))).root
 
 
 def remembering(kind: str) -> RememberedGame:
@@ -133,8 +123,8 @@ def same_tree(kind: str) -> int:
         AnswersDifferError: they do not.
     """
     quick = remembering(kind)
-    wanted = tree(asyncio.run(first_move(naive(quick), searching(FEW))))
-    root = asyncio.run(first_move(quick, searching(FEW)))
+    wanted = tree(asyncio.run(first_move(naive(quick), FEW)))
+    root = asyncio.run(first_move(quick, FEW))
     found = tree(root)
     if wanted != found:
         pairs = zip(wanted, found, strict=False)
@@ -153,7 +143,7 @@ def simulating(kind: str, actions: int) -> dict[str, float]:
     """
 
     def ran(game: TextGame, per_action: int, seed: int = 0) -> float:
-        return timed(first_move(game, searching(per_action), seed=str(seed)))[1]
+        return timed(first_move(game, per_action, seed=str(seed)))[1]
 
     by_seed: list[list[float]] = []
     copies: list[int] = []
@@ -244,7 +234,7 @@ async def wide_position(world: TextGameDomain) -> Position:
     score = here.reward
     for action in world.walkthrough:
         if len(await world.actions(here)) >= LEAST_ACTIONS:
-            return Position(turns, here, score)
+            return Position(turns, Scene(here), score)
         observation = await observe(world, here)
         here = (await world.step(here, action, Random(0))).state
         score += here.reward
@@ -260,10 +250,10 @@ async def situations() -> list[GameSituation]:
     """
     kind, level = WIDE
     interpreter = open_textworld(kind, level=level, seed=GAME_SEED)
-    world = TextGameDomain(RememberedGame(SnapshotGame(interpreter), TransitionMemory()))
-    position = await wide_position(world)
+    game = RememberedGame(SnapshotGame(interpreter), TransitionMemory())
+    position = await wide_position(TextGameDomain(game))
     prior = Asked()
-    await search_move(searching(FEW, prior=prior), world, position, rng=Random("0"))
+    await searching(game, FEW, prior=prior).search(position, rng=Random("0"))
     if len(prior.situations) < WAITING:
         raise RuntimeError(
             f"only {len(prior.situations)} states with {LEAST_ACTIONS} actions were asked about, "

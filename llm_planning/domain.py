@@ -54,6 +54,7 @@ __all__ = [
     "Grammar",
     "HasUnits",
     "Judged",
+    "Looks",
     "NamesGoal",
     "NamesOptions",
     "Observes",
@@ -168,6 +169,7 @@ class Domain(ABC, Generic[S, A]):
         example: (state in words, action) pairs, worked examples for prompts.
         mechanics: what an action does and how an answer is written, where settings decide that. A
             model that was taught one `mechanics` is asked as any model in another.
+        first_score: the points with which an episode begins.
         lessons: `roles.exercises.Lessons`, one for each role of your own that `roles measure` and
             `distill` ask about here.
 
@@ -200,6 +202,7 @@ class Domain(ABC, Generic[S, A]):
     wording: Mapping[str, str] = MappingProxyType({})
     example: Sequence[tuple[str, str]] = ()
     mechanics: str = ""
+    first_score: float = 0.0
     lessons: ClassVar[Sequence[Any]] = ()
 
     @abstractmethod
@@ -301,6 +304,15 @@ class Observes(Protocol[S_contra]):
 
     def observe(self, state: S_contra) -> Soon[str]:
         """What an agent sees of a state, in words."""
+        ...
+
+
+@runtime_checkable
+class Looks(Protocol[S_contra]):
+    """Says apart what is seen, as text games do; else MC-DML tells the view and the goal."""
+
+    def look(self, state: S_contra) -> Soon[tuple[str, str, str]]:
+        """What the world said last, what is around, and what is at hand."""
         ...
 
 
@@ -595,7 +607,10 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None
     """
     if not isinstance(domain, Succeeds):
         return done
-    won = await settled(domain.success(state))
+    won = domain.success(state)
+    # Most worlds tell at once, and a rollout asks at every step.
+    if inspect.isawaitable(won):
+        won = await won
     return None if won is None else bool(won)
 
 

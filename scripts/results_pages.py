@@ -51,7 +51,7 @@ from llm_planning.experiments.report_text import (
 )
 from llm_planning.experiments.role_measures import read_measures
 from llm_planning.experiments.runs import runs_of
-from llm_planning.planners.llm_mcts.description import model_bits, policy_bits
+from llm_planning.planners.llm_mcts.analysis.description import model_bits, policy_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,15 +11,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from llm_planning.domain import A, S, Step, is_won, settled
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llm_planning.domain import Domain
+
+DecisionT = TypeVar("DecisionT")
 
 See: TypeAlias = Callable[[Step[S]], Awaitable[Any]]
 """Maps a step to what an agent sees after it."""
@@ -265,6 +267,40 @@ async def play(
             break
         await episode.act(action)
     return episode
+
+
+async def play_decided(
+    domain: Domain[S, A],
+    decide: Callable[[Episode[S, A], Sequence[DecisionT]], Awaitable[tuple[A, DecisionT] | None]],
+    *,
+    seed: int,
+    see: See[S] | None = None,
+    moves: float = math.inf,
+) -> tuple[Episode[S, A], list[DecisionT]]:
+    """Plays an episode, and keeps how each of its moves was decided.
+
+    Args:
+        domain: the real dynamics.
+        decide: maps an episode and the decisions so far to the next action and how it was decided;
+            to None if there is none.
+        seed: of the trial.
+        see: see `Episode`.
+        moves: the most actions.
+
+    Returns:
+        The episode, and the decisions, one for each of its moves.
+    """
+    decisions: list[DecisionT] = []
+
+    async def choose(episode: Episode[S, A]) -> A | Stop:
+        decided = await decide(episode, decisions)
+        if decided is None:
+            return STOP
+        action, how = decided
+        decisions.append(how)
+        return action
+
+    return await play(domain, choose, seed=seed, see=see, moves=moves), decisions
 
 
 async def execute(

@@ -10,6 +10,7 @@ from llm_planning.search.backup import (
     softmax_value,
 )
 from llm_planning.search.driver import Evaluation, SearchModel, search
+from llm_planning.search.listed import ListedActions
 from llm_planning.search.selection import (
     Select,
     argmax,
@@ -36,6 +37,7 @@ __all__ = [
     "Checkpoint",
     "Edge",
     "Evaluation",
+    "ListedActions",
     "Node",
     "SearchModel",
     "Select",

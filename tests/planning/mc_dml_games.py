@@ -8,8 +8,9 @@ from search_worlds import exported as statistics
 
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds, Transition
-from llm_planning.planners.mc_dml.search import Position, SearchParts, search_move
-from llm_planning.search import by_sums, edges_below, select_by_puct
+from llm_planning.planners.mc_dml.algorithm import McDml, Position, Scene
+from llm_planning.planners.mc_dml.settings import McDmlSettings, PrunedSettings
+from llm_planning.search import edges_below, select_by_puct
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "mc_dml"
 
@@ -90,13 +91,27 @@ def search_parts(**parts):
         "simulations_per_action": 1,
         "width": 1,
     }
-    given = {**given, **parts}
-    return SearchParts(**{"backup": by_sums(gamma=given["gamma"]), **given})
+    return {**given, **parts}
+
+
+def changed(parts, **changes):
+    return {**parts, **changes}
+
+
+def agent(world, parts):
+    """MC-DML with these parts, and without ℳ_c for k = 0."""
+    given = dict(parts)
+    roles = {name: given.pop(name) for name in ("prior", "past", "reflect", "select")}
+    depths, k = given.pop("depths"), given.pop("k")
+    given |= {"d_min": depths[0], "d_max": depths[-1], "delta_d": max(1, depths[-1] - depths[0])}
+    settings = McDmlSettings(**given, k=k) if k else PrunedSettings(**given)
+    assert settings.depths == depths
+    return McDml(domain=world, settings=settings, **roles)
 
 
 async def searched(game, parts, seed="0", turns=(), score=0.0):
-    position = Position(turns, await game.start(), score)
-    return await search_move(parts, TextGameDomain(game), position, rng=random.Random(seed))
+    position = Position(turns, Scene(await game.start()), score)
+    return await agent(TextGameDomain(game), parts).search(position, rng=random.Random(seed))
 
 
 class Reflects:

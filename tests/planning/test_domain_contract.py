@@ -20,8 +20,6 @@ from any_domain_worlds import (
 from llm_planning.domain import is_won, observed, settled
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.execution.episode import execute
-from llm_planning.planners.mc_dml.worlds import as_text_game
-from llm_planning.specs import Problem
 
 STEPS = 12
 
@@ -69,9 +67,6 @@ WORLDS = {
     "cliff": Cliff,
     "gate": Guarded,
     "waiting": Waiting,
-    "cliff told as a game": lambda: as_text_game(
-        Problem(domain="cliff", task="cliff", world=Cliff())
-    ),
 }
 
 

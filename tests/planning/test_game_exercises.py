@@ -49,13 +49,13 @@ async def test_an_action_is_right_if_the_advice_is_shorter_after_it():
             one = told[here.state]
             assert one.best == action
             assert one.left == len(game.walkthrough) - len(way) + 1
-            here = await game.play(here, action, Random(0))
+            here = (await game.step(here, action, Random(0))).state
             way.append(here.state)
         for one in told.values():
             strayed += one.situation.state.state not in way
             assert one.left == len(await game.advise(one.situation.state))
             for action in one.situation.actions:
-                after = await game.play(one.situation.state, action, Random(0))
+                after = (await game.step(one.situation.state, action, Random(0))).state
                 left = 0 if game.success(after) else len(await game.advise(after))
                 assert (action in one.situation.right) == (left < one.left)
     assert strayed >= 3

@@ -121,6 +121,32 @@ def test_a_circle_is_seen():
     assert largest_circle(uses) == {"b", "c"}
 
 
+PLANNERS = LAYERS["llm_planning"] / "planners"
+PAPERS = {"drip", "llm_mcts", "mc_dml", "tree_of_options", "xenon"}
+ROOMS = ["llm_mcts", "mc_dml"]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_papers_room_imports_no_other(room):
+    others = {f"llm_planning.planners.{paper}" for paper in PAPERS - {room}}
+    wrong = {
+        f"{path.name}: {name}"
+        for path in (PLANNERS / room).rglob("*.py")
+        for name in imported(path)
+        if name.startswith(tuple(others))
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_an_algorithm_holds_the_paper_alone(room):
+    """It fits on some pages, and what is ours or compared with it imports it."""
+    path = PLANNERS / room / "algorithm.py"
+    beside = {f"llm_planning.planners.{room}.{name}" for name in ("plus", "baselines")}
+    assert not imported(path) & beside
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 420
+
+
 def test_only_one_module_knows_vllm():
     """Versions differ in one place; the two others implement interfaces of vLLM's own."""
     knowing = {

@@ -19,7 +19,7 @@ from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
 from llm_planning.planners.llm_mcts.positions import NEUTRAL
-from llm_planning.planners.llm_mcts.rules import best_action, situation_of
+from llm_planning.planners.llm_mcts.roles import best_action, situation_of
 from llm_planning.settings import SettingsError
 from llm_planning.trace import recording
 from llm_serving.scripted import ScriptedEngine

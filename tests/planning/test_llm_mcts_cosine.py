@@ -11,15 +11,13 @@ from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.tasks import TaskMaker, prompt_numbers
 from llm_planning.planners.any_domain.roles import ActWording, Situation, Turn
-from llm_planning.planners.llm_mcts.cosine import (
+from llm_planning.planners.llm_mcts.prior import (
+    instruction_of,
     language,
     log_policy,
     log_policy_of_each,
     log_shares,
     make_policy,
-)
-from llm_planning.planners.llm_mcts.examples import (
-    instruction_of,
     similar_instances,
     worked_examples,
 )

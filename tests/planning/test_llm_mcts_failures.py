@@ -7,9 +7,9 @@ from household_homes import flat, named
 from llm_mcts_runs import run, tiny_task
 
 from llm_planning.environments.household.domain import Household
-from llm_planning.planners.any_domain.decisions import ActionStatistics, Decision
-from llm_planning.planners.llm_mcts.description import model_bits, policy_bits
-from llm_planning.planners.llm_mcts.failures import failure_metrics, loss_of
+from llm_planning.execution.decisions import ActionStatistics, Decision
+from llm_planning.planners.llm_mcts.analysis.description import model_bits, policy_bits
+from llm_planning.planners.llm_mcts.analysis.failures import failure_metrics, loss_of
 
 FRIDGE, TABLE, CHEST, BENCH = range(4)
 

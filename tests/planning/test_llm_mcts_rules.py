@@ -13,7 +13,7 @@ from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.rules import NOWHERE, State
 from llm_planning.environments.household.tasks import TaskMaker
-from llm_planning.planners.llm_mcts.rules import (
+from llm_planning.planners.llm_mcts.roles import (
     POLICY,
     BelievedChoice,
     best_action,

@@ -13,15 +13,10 @@ from llm_planning.domain import Step
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.rules import NOWHERE, State
-from llm_planning.environments.household.simulator import Simulator
-from llm_planning.planners.llm_mcts.rules import best_action, likeliest
-from llm_planning.planners.llm_mcts.search import (
-    BelievedHome,
-    GoalRegression,
-    Past,
-    UniformRollouts,
-    by_regret,
-)
+from llm_planning.environments.household.simulator import Rollouts, Simulator
+from llm_planning.planners.llm_mcts.algorithm import Tree
+from llm_planning.planners.llm_mcts.plus import GoalRegression, by_regret
+from llm_planning.planners.llm_mcts.roles import Past, best_action, likeliest
 from llm_planning.search import (
     Edge,
     Node,
@@ -60,10 +55,11 @@ def home_model(rules, states, **changes):
         "past": Past((), "", Belief.of_state(rules, first)),
         "policy": None,
         "see": rules.observe,
-        "value": GoalRegression(Expert(rules), rules, gamma=GAMMA),
+        "rollout": GoalRegression(Expert(rules), rules, gamma=GAMMA),
+        "depth": 20,
         "reward": R,
     }
-    return BelievedHome(rules, **{**parts, **changes})
+    return Tree(rules=rules, **{**parts, **changes})
 
 
 async def searched(model, *, simulations=60, select=None, backup=None, **options):
@@ -356,9 +352,9 @@ def numbers(root):
 
 
 async def rolled_out(rules, *, each, width, seed=5, simulations=64):
-    value = UniformRollouts(rules, each=each, depth=20, gamma=GAMMA, width=width)
+    rollout = Rollouts(rules, each=each, gamma=GAMMA, width=width)
     belief = Belief.at_start(rules, rules.law, rules.observe(in_the_kitchen(CHEST)))
-    model = home_model(rules, [in_the_kitchen(CHEST)], draw=belief.draw, value=value)
+    model = home_model(rules, [in_the_kitchen(CHEST)], draw=belief.draw, rollout=rollout)
     return await searched(model, simulations=simulations, width=width, rng=Random(seed))
 
 
@@ -392,18 +388,14 @@ async def test_the_same_seed_gives_the_same_tree(tmp_path):
 
 async def test_the_value_of_a_leaf_does_not_depend_on_its_company(tmp_path):
     rules = tiny_task(tmp_path).rules
-    value = UniformRollouts(rules, each=30, depth=40, gamma=GAMMA, width=8)
+    rollout = Rollouts(rules, each=30, gamma=GAMMA, width=8)
     states = [in_the_kitchen(place, opened=1) for place in (FRIDGE, FRIDGE, BENCH)]
 
-    def walk(number):
-        rng = TrackedRandom()
-        rng.restart(number)
-        one = Walk(Node(), rng, None)
-        one.state = states[number]
-        return one
+    def value(number):
+        return rollout(states[number], 40, Random(number))
 
-    together = await asyncio.gather(*(value(walk(number)) for number in range(3)))
-    alone = [await value(walk(number)) for number in range(3)]
+    together = await asyncio.gather(*map(value, range(3)))
+    alone = [await value(number) for number in range(3)]
     assert together == alone
     # Two leaves with the same state have draws of their own.
     assert len(set(together)) == 3

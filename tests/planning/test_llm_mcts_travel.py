@@ -11,10 +11,14 @@ from llm_planning.domain import DomainError
 from llm_planning.environments.travel.domain import TRAVEL, Travel
 from llm_planning.environments.travel.graph import City, FlightGraph
 from llm_planning.environments.travel.pairs import Pair
+from llm_planning.planners.llm_mcts.analysis.travel import failure_of, uniform_cost
+from llm_planning.planners.llm_mcts.analysis.travel_roles import (
+    MISTAKES,
+    cities_answer,
+    knowledge_rule,
+    route_by,
+)
 from llm_planning.planners.llm_mcts.specs import SPECS
-from llm_planning.planners.llm_mcts.travel import failure_of, uniform_cost
-from llm_planning.planners.llm_mcts.travel_knowledge import MISTAKES, knowledge_rule, route_by
-from llm_planning.planners.llm_mcts.travel_roles import cities_answer
 from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem

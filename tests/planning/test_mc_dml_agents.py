@@ -10,7 +10,7 @@ from textgame_toys import trap_door
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.textgame.domain import TextGameDomain
-from llm_planning.planners.mc_dml.search_agent import search_agent
+from llm_planning.planners.mc_dml.playing import mc_dml
 from llm_planning.planners.mc_dml.settings import (
     FixedDepthSettings,
     LlmAgentSettings,
@@ -115,7 +115,7 @@ async def test_c_is_that_of_the_game_that_is_played(given, expected):
         constants.append(c)
         return select_by_puct(c=c)
 
-    outcome = await search_agent(
+    outcome = await mc_dml(
         Problem(domain="textgame", task="coin-collector", world=TextGameDomain(game)),
         past=0,
         select=select,

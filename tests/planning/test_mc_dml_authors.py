@@ -9,10 +9,10 @@ from test_mc_dml_priors import make_prior, situation
 
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, Transition
-from llm_planning.planners.mc_dml.search_agent import search_agent
+from llm_planning.planners.mc_dml.playing import mc_dml
 from llm_planning.planners.mc_dml.settings import McDmlSettings, PrunedSettings
 from llm_planning.roles import Engines
-from llm_planning.search import by_weighted_returns, select_by_puct, select_by_uct
+from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.settings import SettingsError
 from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
@@ -55,7 +55,7 @@ async def played(game, *, name="bait", engine=None, **given):
     kind = McDmlSettings if engine else PrunedSettings
     game.name = name
     settings = {"C": 20, "simulations_per_action": 4, "d_min": 3, "d_max": 3, "moves": 3, **given}
-    return await search_agent(
+    return await mc_dml(
         Problem(domain="textgame", task=name, world=TextGameDomain(game)),
         engines=Engines(engine or ScriptedEngine({})),
         settings=kind.read(settings),
@@ -92,7 +92,7 @@ async def test_returns_are_weighted_by_their_softmax_by_hand():
         select=select_by_uct(c=1.0),
         simulations_per_action=3,
         gamma=1.0,
-        backup=by_weighted_returns(gamma=1.0, temperature=10.0),
+        values="softmax",
     )
     root = (await searched(game, parts)).root
     returns = [8.0, 8.0, 0.0] if root.edges[0].moments.count(8.0) == 2 else [8.0, 0.0, 0.0]
@@ -106,13 +106,13 @@ async def test_returns_are_weighted_by_their_softmax_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("endings", "lessons"), [(frozenset({LOST}), ["lost"]), (frozenset(Ending), ["won", "lost"])]
+    ("reflect_at", "lessons"), [("failure", ["lost"]), ("end", ["won", "lost"])]
 )
-async def test_reflections_at_failures_or_at_any_end(endings, lessons):
+async def test_reflections_at_failures_or_at_any_end(reflect_at, lessons):
     reflect = Reflects()
     parts = search_parts(
         reflect=reflect,
-        reflects_on=endings,
+        reflect_at=reflect_at,
         simulations_per_action=4,
         select=select_by_puct(c=20.0),
     )
@@ -154,7 +154,7 @@ async def test_where_nothing_is_valid_one_stops_or_waits_says_yes_or_no():
 
 async def test_waiting_is_for_text_games():
     with pytest.raises(SettingsError, match="stuck=wait is not possible: cliff is no text game"):
-        await search_agent(
+        await mc_dml(
             Problem(domain="cliff", task="cliff", world=Cliff()),
             engines=Engines(ScriptedEngine({})),
             settings=PrunedSettings.read({"stuck": "wait"}),

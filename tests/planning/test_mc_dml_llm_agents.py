@@ -4,7 +4,7 @@ from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
-from llm_planning.planners.mc_dml.llm_agents import (
+from llm_planning.planners.mc_dml.baselines import (
     REPEATS,
     llm_agent,
     play_round,

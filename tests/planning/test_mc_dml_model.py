@@ -9,20 +9,22 @@ import pytest
 
 from llm_planning import priors
 from llm_planning.environments.textgame.domain import TextGameDomain
-from llm_planning.environments.textgame.game import Ending, Observation
+from llm_planning.environments.textgame.game import Ending
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.prompts import GameWording
 from llm_planning.planners.mc_dml.roles import (
     SENTENCE,
     GameAsking,
     GameSituation,
     GameTurn,
+    GameWording,
+    Observation,
     Trajectory,
+    observe,
 )
-from llm_planning.planners.mc_dml.search import observe
 from llm_planning.priors import Labels, action_prompt, softmax
 from llm_planning.roles import Engines, RoleSettings
+from llm_planning.specs import Problem
 
 ASKED = GameWording()
 make_prior = functools.partial(priors.make_prior, wording=ASKED)
@@ -118,7 +120,8 @@ async def test_a_new_reflection_costs_only_the_end_of_the_prompt(engine):
 
 async def test_a_reflection_on_the_trap_door_is_a_sentence(engine):
     world = TextGameDomain(SnapshotGame(TrapDoor()))
-    ask = GameAsking(world, Engines(engine), RoleSettings(), seed=0).reflect()
+    problem = Problem(domain="textgame", task="trap-door", world=world)
+    ask = GameAsking(problem, Engines(engine), RoleSettings(), seed=0).reflect()
     reflection = await ask(await fall())
     assert reflection.endswith(".")
     assert 10 < len(reflection) <= SENTENCE.max_bytes

@@ -6,9 +6,12 @@ import re
 import pytest
 
 from llm_planning import priors
-from llm_planning.environments.textgame.game import Observation
-from llm_planning.planners.mc_dml.prompts import GameWording
-from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn
+from llm_planning.planners.mc_dml.roles import (
+    GameSituation,
+    GameTurn,
+    GameWording,
+    Observation,
+)
 from llm_planning.priors import (
     ABSENT,
     SAMPLES,

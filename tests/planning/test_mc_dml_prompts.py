@@ -2,21 +2,23 @@ import re
 import time
 from functools import partial
 
-from llm_planning.environments.textgame.game import Observation
 from llm_planning.planners.any_domain.roles import LONGEST_PAST
-from llm_planning.planners.mc_dml.prompts import (
+from llm_planning.planners.mc_dml.roles import (
     LOGGED_TURNS,
     LONGEST_LOOK,
     LONGEST_TEXT,
+    SENTENCE,
+    GameSituation,
+    GameTurn,
     GameWording,
+    Observation,
+    Trajectory,
     ask_reflection,
     first_of,
     last_of,
     log,
-    observed,
     past,
 )
-from llm_planning.planners.mc_dml.roles import SENTENCE, GameSituation, GameTurn, Trajectory
 from llm_serving.outlines_index import OutlinesIndex, TokenVocabulary
 from llm_serving.scripted import ScriptedEngine
 
@@ -85,19 +87,19 @@ def test_prompts_are_tidy():
 def test_what_is_said_already_is_not_said_twice():
     look = "-= Cellar =-\nA dark cellar."
     entered = Observation(f"You go down.\n\n{look}\nIt is cold.", look, "You carry\n  nothing.")
-    assert observed(entered) == (
+    assert str(entered) == (
         "You go down. It is cold.\n-= Cellar =- A dark cellar.\nYou carry nothing."
     )
-    assert observed(Observation("A dark cellar.", look, "")) == "-= Cellar =- A dark cellar."
-    assert observed(Observation("", "", "")) == ""
-    assert observed(Observation("Taken.", "", "")) == "Taken."
+    assert str(Observation("A dark cellar.", look, "")) == "-= Cellar =- A dark cellar."
+    assert str(Observation("", "", "")) == ""
+    assert str(Observation("Taken.", "", "")) == "Taken."
     held = Observation("You carry nothing.", "A cellar.", "You carry nothing.")
-    assert observed(held) == "A cellar.\nYou carry nothing."
+    assert str(held) == "A cellar.\nYou carry nothing."
 
 
 def test_long_texts_lose_their_beginning_and_long_places_their_end():
     words = " ".join(f"word{i}" for i in range(1000))
-    said, seen, held = observed(
+    said, seen, held = str(
         Observation(f"{words} end", f"At first {words}", f"You carry {words}")
     ).split("\n")
     assert said.startswith("...word")
@@ -111,7 +113,7 @@ def test_long_texts_lose_their_beginning_and_long_places_their_end():
 
 def test_a_long_place_is_not_lost_with_the_beginning_of_the_text():
     look = "A cellar full of casks. " + "Dust everywhere. " * 20
-    told = observed(Observation(f"{look}{'Rats squeak. ' * 90}", look, ""))
+    told = str(Observation(f"{look}{'Rats squeak. ' * 90}", look, ""))
     assert told.splitlines()[1].startswith("A cellar full of casks.")
     assert told.count("Dust everywhere.") == 20
 

@@ -1,7 +1,6 @@
 """The search for one move against Algorithm 1, worked by hand."""
 
 import random
-from dataclasses import replace
 
 import pytest
 from mc_dml_games import (
@@ -9,6 +8,7 @@ from mc_dml_games import (
     Reflects,
     by_words,
     chain,
+    changed,
     policy,
     random_game,
     search_parts,
@@ -17,9 +17,9 @@ from mc_dml_games import (
     uniform_prior,
 )
 
-from llm_planning.environments.textgame.game import Ending, Observation
-from llm_planning.planners.mc_dml.roles import GameTurn
-from llm_planning.planners.mc_dml.search import best_action
+from llm_planning.environments.textgame.game import Ending
+from llm_planning.planners.mc_dml.algorithm import best_action
+from llm_planning.planners.mc_dml.roles import GameTurn, Observation
 from llm_planning.search import (
     Edge,
     Node,
@@ -71,7 +71,7 @@ async def trap_after(simulations, **changes):
     prior, reflect = Asked(), Reflects()
     parts = search_parts(prior=prior, reflect=reflect, **changes)
     assert simulations % 2 == 0
-    found = await searched(a_trap(), replace(parts, simulations_per_action=simulations // 2))
+    found = await searched(a_trap(), changed(parts, simulations_per_action=simulations // 2))
     return found, prior, reflect
 
 
@@ -165,7 +165,7 @@ async def test_memory_reaches_back_before_the_root_but_trajectories_do_not():
     assert prior.situations[0].memory == before[-1:]
     assert [turn.action for turn in reflect.trajectories[0].turns] == ["a", "x"]
     assert [turn.score for turn in reflect.trajectories[0].turns] == [3.0, 3.0]
-    await searched(game, replace(parts, past=0), turns=before, score=2.0)
+    await searched(game, changed(parts, past=0), turns=before, score=2.0)
     assert prior.situations[-1].memory == ()
 
 
@@ -216,7 +216,7 @@ async def test_at_most_k_reflections():
     found = await searched(deadly(), parts)
     assert found.reflections == ("reflection 1", "reflection 2")
     assert len(reflect.trajectories) == 2
-    without = await searched(deadly(), replace(parts, k=0))
+    without = await searched(deadly(), changed(parts, k=0))
     assert without.reflections == ()
 
 
@@ -314,10 +314,10 @@ async def naive_algorithm_1(game, parts, simulations, draws):
     """Algorithm 1 once more, recursive and with dictionaries; N(s) counts simulations."""
     n, q, pi, memory, seen = {}, {}, {}, [], set()
     start = await game.start()
-    h_max = parts.depths[0]
+    h_max = parts["depths"][0]
 
     async def fail(h):
-        if len(memory) < parts.k and h not in seen:
+        if len(memory) < parts["k"] and h not in seen:
             seen.add(h)
             memory.append("/".join(h))
 
@@ -344,7 +344,7 @@ async def naive_algorithm_1(game, parts, simulations, draws):
         following = await game.step(here.state, action)
         down = simulate if n.get((h, action)) else roll_out
         rest = await down(following, (*h, action), t + 1, draw)
-        value = following.reward + parts.gamma * rest
+        value = following.reward + parts["gamma"] * rest
         n[h, action] = n.get((h, action), 0) + 1
         q[h, action] = q.get((h, action), 0.0) + (value - q.get((h, action), 0.0)) / n[h, action]
         return value
@@ -357,7 +357,9 @@ async def naive_algorithm_1(game, parts, simulations, draws):
         actions = await game.actions(here.state)
         action = actions[int(draw() * len(actions))]
         following = await game.step(here.state, action)
-        return following.reward + parts.gamma * await roll_out(following, (*h, action), t + 1, draw)
+        return following.reward + parts["gamma"] * await roll_out(
+            following, (*h, action), t + 1, draw
+        )
 
     for _ in range(simulations):
         await simulate(start, (), 0, random.Random(draws.getrandbits(64)).random)

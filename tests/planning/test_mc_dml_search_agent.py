@@ -4,19 +4,19 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from mc_dml_games import GraphGame, chain, read_golden, search_parts, uniform_prior
+from mc_dml_games import GraphGame, agent, chain, changed, read_golden, search_parts, uniform_prior
 
 from llm_planning.domain import Step
 from llm_planning.environments.textgame.domain import TextGameDomain
-from llm_planning.environments.textgame.game import Ending, GameSeconds, Observation, Transition
+from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
+from llm_planning.execution.decisions import ActionStatistics
 from llm_planning.execution.episode import Episode, Move
-from llm_planning.planners.any_domain.decisions import ActionStatistics
-from llm_planning.planners.mc_dml.outcome import game_outcome, timed
-from llm_planning.planners.mc_dml.roles import GameTurn, trajectory_of
-from llm_planning.planners.mc_dml.search_agent import format_searches, play_by_search
+from llm_planning.planners.mc_dml.playing import format_searches, game_outcome, play_by_search
+from llm_planning.planners.mc_dml.roles import GameAsking, GameTurn, Observation, trajectory_of
+from llm_planning.roles import Engines, RoleSettings
 from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.settings import NoSettings
 from llm_planning.specs import Problem
@@ -28,7 +28,8 @@ NOTHING = Observation("", "", "")
 
 async def play(game, parts, *, moves, seed=0):
     """The trajectory, and the search for each of its moves."""
-    episode, searches = await play_by_search(TextGameDomain(game), parts, moves=moves, seed=seed)
+    one = agent(TextGameDomain(game), parts)
+    episode, searches = await play_by_search(one, moves=moves, seed=seed)
     return trajectory_of(episode), searches
 
 
@@ -38,9 +39,9 @@ async def outcome_of(game, *moves, last=NOTHING, ending=None, **given):
     episode = Episode(world, Transition("cell", "", 0.0, None), seed=3)
     episode.moves, episode.now = list(moves), last
     episode.state = Transition("cell", "", 0.0, ending)
-    episode.success = ending is WON
+    episode.success, episode.over = ending is WON, ending is not None
     problem = Problem(domain="games", task="cells", world=world)
-    return await game_outcome(problem, world, episode, settings=NoSettings(), seed=3, **given)
+    return await game_outcome(problem, episode, settings=NoSettings(), seed=3, **given)
 
 
 def two_rooms():
@@ -68,7 +69,7 @@ async def test_a_game_is_searched_anew_before_every_move():
     parts = search_parts(prior=prior, reflect=reflect, simulations_per_action=3, depths=(2,))
     trajectory, searches = await play(game, parts, moves=9)
     assert [turn.action for turn in trajectory.turns] == ["leave", "climb"]
-    assert trajectory.ending is WON
+    assert trajectory.ending == WON
     assert (trajectory.score, trajectory.best_score) == (5.0, 5.0)
     assert trajectory.last.look == "You are in free."
     cell = Observation("It begins.", "You are in cell.", "Nothing.")
@@ -167,18 +168,19 @@ async def test_statistics_are_aligned():
 
 
 async def test_seconds_that_several_questions_wait_are_counted_once():
-    waiting = Stopwatch()
+    problem = Problem(domain="games", task="cells", world=TextGameDomain(two_rooms()))
+    asking = GameAsking(problem, Engines(None), RoleSettings(), seed=0)
 
     async def answer(_):
         await asyncio.sleep(0.05)
         return "advice"
 
-    ask = timed(answer, waiting)
+    ask = asking.timed(answer)
     assert await asyncio.gather(ask(None), ask(None)) == ["advice", "advice"]
-    assert 0.045 < waiting.seconds < 0.095
+    assert 0.045 < asking.waiting.seconds < 0.095
     with pytest.raises(ZeroDivisionError):
-        await timed(lambda _: 1 / 0, waiting)(None)
-    assert waiting.seconds < 0.095
+        await asking.timed(lambda _: 1 / 0)(None)
+    assert asking.waiting.seconds < 0.095
 
 
 BAIT = "open trap door"
@@ -218,7 +220,7 @@ def trap_door_agent():
 async def test_a_reflection_leads_past_the_bottleneck(seed, remembered_trap_door):
     parts = trap_door_agent()
     moves = {}
-    for name, one in (("forgetful", replace(parts, k=0)), ("reflecting", parts)):
+    for name, one in (("forgetful", changed(parts, k=0)), ("reflecting", parts)):
         trajectory, (found,) = await play(remembered_trap_door, one, moves=1, seed=seed)
         # The bait's points keep the best Q above 0, so both search with the first H.
         assert found.depth == 10
@@ -241,9 +243,9 @@ async def test_what_the_bottleneck_costs_in_the_whole_game(seed, remembered_trap
     parts = trap_door_agent()
     won, _ = await play(remembered_trap_door, parts, moves=20, seed=seed)
     assert (won.score, won.ending) == (100.0, WON)
-    puct = replace(parts, prior=uniform_prior, k=0)
-    uct = replace(puct, select=select_by_uct(c=20.0))
-    for other in (replace(parts, k=0), puct, uct):
+    puct = changed(parts, prior=uniform_prior, k=0)
+    uct = changed(puct, select=select_by_uct(c=20.0))
+    for other in (changed(parts, k=0), puct, uct):
         lost, _ = await play(remembered_trap_door, other, moves=20, seed=seed)
         assert (lost.score, lost.ending) == (25.0, LOST)
 

@@ -6,6 +6,7 @@ import random
 import pytest
 from mc_dml_games import (
     Reflects,
+    agent,
     by_words,
     exported,
     random_game,
@@ -24,11 +25,9 @@ from llm_planning.environments.textgame.open_games import GameSettings, open_gam
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.mc_dml.search import Position, search_move
-from llm_planning.planners.mc_dml.worlds import as_text_game
+from llm_planning.planners.mc_dml.algorithm import Position, Scene
 from llm_planning.search import edges_below, select_by_puct
 from llm_planning.sharing import sharing
-from llm_planning.specs import Problem
 from llm_planning.trace import recording
 
 
@@ -105,10 +104,9 @@ async def test_who_reflects_does_not_depend_on_how_long_the_world_takes(width):
     trees = []
     for delays in range(6):
         maze = Maze(random.Random(delays))
-        world = as_text_game(Problem(domain="maze", task="maze", world=maze))
-        position = Position((), await world.start(0), 0.0)
+        position = Position((), Scene(maze.start(0)), 0.0)
         with recording() as trace:
-            found = await search_move(parts, world, position, rng=random.Random(1))
+            found = await agent(maze, parts).search(position, rng=random.Random(1))
         notes = [event["note"] for event in trace.events if event["type"] == "simulation"]
         trees.append((notes, found.reflections, exported(found.root)))
     assert all(tree == trees[0] for tree in trees)
@@ -139,7 +137,7 @@ async def test_rollouts_do_not_look_around():
     game = RememberedGame(SnapshotGame(toy), TransitionMemory())
     found = await searched(game, search_parts(depths=(6,), simulations_per_action=2))
     asked_about = {
-        edge.step.state.state
+        edge.step.state.state.state
         for _, edge in edges_below(found.root)
         if edge.step and edge.node.edges
     }

@@ -9,15 +9,14 @@ from llm_planning.environments.textgame.domain import TextGameDomain, open_text_
 from llm_planning.environments.textgame.game import (
     Ending,
     GameSeconds,
-    Observation,
     TextGameError,
     Transition,
 )
 from llm_planning.environments.textgame.open_games import GameSettings
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.planners.any_domain.decisions import ActionStatistics
-from llm_planning.planners.mc_dml.roles import GameTurn, trajectory_of
-from llm_planning.planners.mc_dml.search_agent import first_move_metrics
+from llm_planning.execution.decisions import ActionStatistics
+from llm_planning.planners.mc_dml.playing import first_move_metrics
+from llm_planning.planners.mc_dml.roles import GameTurn, Observation, trajectory_of
 from llm_planning.planners.mc_dml.walkthrough import (
     play_walkthrough,
     replay,
@@ -88,7 +87,7 @@ async def test_nothing_is_played_after_the_end():
     assert [turn.action for turn in done.turns] == ["on", "dance", "on", "on"]
     assert [turn.score for turn in done.turns] == [1, 1, 2, 3]
     assert choices == [1, 2, 2, 2]
-    assert done.ending is Ending.VICTORY
+    assert done.ending == "victory"
 
 
 async def test_a_walkthrough_may_end_before_the_game():

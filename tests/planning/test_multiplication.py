@@ -12,12 +12,14 @@ from golden import golden
 from llm_planning.domain import DomainError
 from llm_planning.environments.multiplication.domain import MULTIPLICATION, Multiplication, Writing
 from llm_planning.planners.catalogue import PLANNERS
-from llm_planning.planners.llm_mcts.multiplication import (
+from llm_planning.planners.llm_mcts.analysis.multiplication import (
+    Times,
+    answer_model,
     facts_used,
     long_multiplication,
+    product_role,
     table_bits,
 )
-from llm_planning.planners.llm_mcts.multiplication_roles import Times, answer_model, product_role
 from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.running import prepare
 from llm_planning.settings import SettingsError

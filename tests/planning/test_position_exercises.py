@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from llm_planning.environments.household.home import bundled_home
-from llm_planning.planners.llm_mcts.position_exercises import PositionExercises
+from llm_planning.planners.llm_mcts.exercises import PositionExercises
 from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.measuring import draw_exercises
 from llm_serving.scripted import ScriptedEngine

@@ -16,7 +16,6 @@ from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.state import State
 from llm_planning.environments.textgame.domain import TextGameDomain
-from llm_planning.environments.textgame.game import Observation
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.experiments.trial import Trial
@@ -30,9 +29,8 @@ from llm_planning.planners.any_domain.roles import (
 )
 from llm_planning.planners.any_domain.settings import PuctSettings
 from llm_planning.planners.catalogue import PLANNERS
-from llm_planning.planners.mc_dml.prompts import observed
 from llm_planning.planners.mc_dml.roles import ADVICE as REFLECTION
-from llm_planning.planners.mc_dml.roles import GENERAL, SENTENCE, Lapse, Trajectory
+from llm_planning.planners.mc_dml.roles import GENERAL, SENTENCE, Lapse, Observation, Trajectory
 from llm_planning.registry import find_domain
 from llm_planning.roles import Engines, Oracle, RoleSettings, missing_for_rules
 from llm_planning.roles.domain_rules import ADVICE, adviser, leading, spread
@@ -177,7 +175,7 @@ def test_advice_reads_of_a_state_what_its_words_tell(domain, task):
             advice = list(world.advise(state))
             assert list(world.advise(rounded)) == told.setdefault(words, advice) == advice
             # Nor does MC-DML cut them.
-            assert not observed(Observation("", words, "")).endswith(DOTS)
+            assert not str(Observation("", words, "")).endswith(DOTS)
     assert len(told) > 3
 
 
@@ -450,7 +448,7 @@ def test_tree_of_options_goes_on_to_say_who_answers():
 async def after(world, *actions):
     here = await world.start(0)
     for action in actions:
-        here = await world.play(here, action, Random(0))
+        here = (await world.step(here, action, Random(0))).state
     return here
 
 

@@ -5,13 +5,13 @@ from textgame_toys import Numbers, trap_door
 
 from llm_planning.domain import is_won
 from llm_planning.environments.textgame.domain import TEXTGAME, TextGameDomain, open_text_game
-from llm_planning.environments.textgame.game import Ending, Observation
+from llm_planning.environments.textgame.game import Ending
 from llm_planning.environments.textgame.open_games import GAME_TASKS, GameSettings
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.execution.episode import execute
-from llm_planning.planners.mc_dml.search import observe
+from llm_planning.planners.mc_dml.roles import Observation, observe
 from llm_planning.planners.mc_dml.specs import SPECS
 from llm_planning.specs import choose
 
@@ -77,7 +77,7 @@ async def test_a_generated_game_tells_its_goal_and_no_place_twice():
     pytest.importorskip("textworld")
     async with open_text_game("coin-collector", GameSettings(remember="memory")) as world:
         start = await world.start(0)
-        look, inventory = await world.look(start)
+        _, look, inventory = await world.look(start)
         assert world.goal.startswith("Hey, thanks for coming over to the TextWorld today")
         assert await world.describe(start) == "\n".join((world.goal, look, inventory))
 

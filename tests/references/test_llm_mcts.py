@@ -15,8 +15,9 @@ from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.observations import observation_text
-from llm_planning.planners.llm_mcts.rules import best_action
-from llm_planning.planners.llm_mcts.search import BelievedHome, Past, UniformRollouts
+from llm_planning.environments.household.simulator import Rollouts
+from llm_planning.planners.llm_mcts.algorithm import Tree
+from llm_planning.planners.llm_mcts.roles import Past, best_action
 from llm_planning.search import (
     Node,
     by_sums,
@@ -237,14 +238,15 @@ def test_searches_in_random_homes(tmp_path):
         if values == "softmax":
             backup = by_weighted_returns(gamma=gamma, temperature=T)
         root = Node()
-        model = BelievedHome(
-            rules,
+        model = Tree(
+            rules=rules,
             draw=draw,
             actions=rules.actions,
             past=Past((), observation_text(first, rules), belief),
             policy=policy,
             see=rules.observe if reads else lambda _: (),
-            value=UniformRollouts(rules, each=1, depth=depth, gamma=gamma, width=1),
+            rollout=Rollouts(rules, each=1, gamma=gamma, width=1),
+            depth=depth,
             reward=reward,
         )
         asyncio.run(

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
 from llm_planning.planners.any_domain.specs import SPECS as ANY_DOMAIN
-from llm_planning.planners.mc_dml.search import Position, SearchParts, best_action, search_move
-from llm_planning.planners.mc_dml.search_agent import play_by_search
-from llm_planning.planners.mc_dml.settings import McDmlSettings
+from llm_planning.planners.mc_dml.algorithm import McDml, Position, Scene, best_action
+from llm_planning.planners.mc_dml.playing import play_by_search
+from llm_planning.planners.mc_dml.settings import McDmlSettings, PrunedSettings
 from llm_planning.planners.mc_dml.specs import SPECS as MC_DML
 from llm_planning.roles import Engines
-from llm_planning.search import by_sums, select_by_puct
+from llm_planning.search import select_by_puct
 from llm_planning.specs import Problem
 
 from .drawn import hashed, worlds
@@ -127,7 +127,7 @@ def reference(game, answers, given, rng, *, kind=Different):
     return kind(world, Roles(answers.prior, answers.reflection), given, rng)
 
 
-def parts(answers, given, **changes):
+def agent(game, answers, given):
     async def prior(asked):
         recent = history(asked.memory, asked.observation)
         return answers.prior(recent, asked.reflections, asked.actions)
@@ -135,20 +135,22 @@ def parts(answers, given, **changes):
     async def reflect(trajectory):
         return answers.reflection(history(trajectory.turns, trajectory.last))
 
-    one = McDmlSettings(d_min=given.d_min, d_max=given.d_max, delta_d=given.delta_d)
-    usual = {
-        "prior": prior,
-        "past": 1,
-        "reflect": reflect,
-        "k": given.reflections,
-        "select": select_by_puct(c=given.c_puct),
-        "depths": one.depths,
+    numbers = {
+        "d_min": given.d_min,
+        "d_max": given.d_max,
+        "delta_d": given.delta_d,
         "gamma": given.discount,
         "simulations_per_action": given.simulations_per_action,
-        "width": 1,
-        "backup": by_sums(gamma=given.discount),
     }
-    return SearchParts(**{**usual, **changes})
+    k = given.reflections
+    return McDml(
+        domain=TextGameDomain(game),
+        settings=McDmlSettings(**numbers, k=k) if k else PrunedSettings(**numbers),
+        prior=prior,
+        reflect=reflect,
+        past=1,
+        select=select_by_puct(c=given.c_puct),
+    )
 
 
 def tree_of(root, h):
@@ -164,7 +166,7 @@ def tree_of(root, h):
         )
     for edge in root.edges or ():
         if edge.node is not None:
-            made = edge.step.state
+            made = edge.step.state.state
             found |= tree_of(edge.node, (*h, edge.action, (made.text, made.state)))
     return found
 
@@ -200,8 +202,8 @@ def test_searches():
         start = game.begin()
         h = ((start.text, start.state),)
         again = Answers(answers.seed, answers.words)
-        world, here = TextGameDomain(game), Position((), start, 0.0)
-        found = asyncio.run(search_move(parts(answers, given), world, here, rng=Random(seed)))
+        here = Position((), Scene(start), 0.0)
+        found = asyncio.run(agent(game, answers, given).search(here, rng=Random(seed)))
         # With one reflection at most, the paper's line 12 and ours are the same.
         kind = Search if given.reflections < 2 else Different
         mine = reference(game, again, given, Random(seed), kind=kind)
@@ -230,9 +232,7 @@ def test_searches():
 def test_an_episode(game, given, answers, seed):
     """ℳ_i reaches back before the root, ℳ_c does not, and a trajectory begins at the root."""
     again = Answers(answers.seed, answers.words)
-    episode, searches = asyncio.run(
-        play_by_search(TextGameDomain(game), parts(answers, given), moves=3, seed=seed)
-    )
+    episode, searches = asyncio.run(play_by_search(agent(game, answers, given), moves=3, seed=seed))
     here = game.begin()
     h = ((here.text, here.state),)
     plan, memories = [], []

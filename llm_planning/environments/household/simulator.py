@@ -9,7 +9,8 @@ Shapes: B states, P places, K names of the goal. Place P stands for nowhere.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -27,6 +28,70 @@ if TYPE_CHECKING:
     Places = NDArray[np.intp]
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
+
+
+FROM_BATCH: Final = 30
+"""Rollouts from which a batch of arrays is faster than one after the other."""
+
+
+class Rollouts:
+    """Values of states by rollouts of uniform actions.
+
+    Few are rolled out one after the other. From `FROM_BATCH` on, those of all states that are
+    waiting at the same moment are one batch. Each state has draws of its own, so its value does not
+    depend on the company.
+
+    Args:
+        rules: of the home and the goal.
+        each: rollouts of a state; their mean is its value.
+        gamma: γ.
+        width: the most states that wait at the same moment.
+    """
+
+    def __init__(self, rules: Rules, *, each: int, gamma: float, width: int) -> None:
+        self._simulator = Simulator(rules)
+        self._each = each
+        self._gamma = gamma
+        self._batched = each * width >= FROM_BATCH
+        self._waiting: list[tuple[State, int, int, asyncio.Future[float]]] = []
+
+    async def __call__(self, state: State, depth: int, rng: Random) -> float:
+        """Returns the mean of the rollouts, for a reward of 1 at the goal.
+
+        Args:
+            state: the start.
+            depth: the most actions of a rollout.
+            rng: of the actions.
+        """
+        if not self._batched:
+            one = self._simulator.rollout
+            returns = [
+                one(state, depth=depth, gamma=self._gamma, rng=rng) for _ in range(self._each)
+            ]
+            return sum(returns) / self._each
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._roll_out)
+        value: asyncio.Future[float] = loop.create_future()
+        self._waiting.append((state, depth, rng.getrandbits(32), value))
+        return await value
+
+    def _roll_out(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        states, depths, seeds, values = zip(*waiting, strict=True)
+        try:
+            returns = self._simulator.rollouts(
+                states, each=self._each, depths=depths, gamma=self._gamma, seeds=seeds
+            )
+        # A callback's error would reach nobody, and the leaves would wait for ever.
+        except Exception as error:
+            for value in values:
+                if not value.done():
+                    value.set_exception(error)
+            return
+        for value, mean in zip(values, returns.mean(axis=1).tolist(), strict=True):
+            if not value.done():
+                value.set_result(mean)
 
 
 class Simulator:

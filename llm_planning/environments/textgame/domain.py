@@ -41,6 +41,7 @@ class TextGameDomain(Domain[Transition, str]):
         max_score: the highest possible score; 0 if unknown.
         walkthrough: actions that win; empty if unknown.
         seconds: the cost of this player's questions.
+        first_score: the score with which the game begins; 0 until it has begun.
     """
 
     tasks = GAME_TASKS
@@ -56,34 +57,33 @@ class TextGameDomain(Domain[Transition, str]):
         self.walkthrough = game.walkthrough
         self.seconds = game.seconds
         self.goal = game.objective or self.goal
+        self.first_score = 0.0
         self._game = game
         self._way: dict[str, int] = {}
         self._advised: dict[str, tuple[str, ...]] = {}
 
     async def start(self, seed: int) -> Transition:  # noqa: ARG002
         """The beginning, with the game's first words and, as reward, its first score."""
-        return await self._game.start()
+        begun = await self._game.start()
+        self.first_score = begun.reward
+        return begun
 
     async def describe(self, state: Transition) -> str:
         """The game's answer, then place and inventory if the game goes on."""
-        look, inventory = await self.look(state)
+        _, look, inventory = await self.look(state)
         # The answer to entering a place contains its description already.
         said = state.text.replace(look, "").strip() if look else state.text
         parts = (said, look, inventory)
         return "\n".join(part for part in parts if part)
 
-    # `actions` and `play` return the game's coroutines, which saves rollouts a second one each.
+    # The game's own coroutine: a second one would cost rollouts as much again.
     def actions(self, state: Transition) -> Coroutine[Any, Any, tuple[str, ...]]:
         """𝒜(s), the valid actions; the game also answers other texts."""
         return self._game.actions(state.state)
 
-    def play(self, state: Transition, action: str, rng: Random) -> Coroutine[Any, Any, Transition]:  # noqa: ARG002
-        """𝒯(s, a); nothing is drawn."""
-        return self._game.step(state.state, action)
-
-    async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:
-        """𝒯(s, a) as a `Step`; the obstacle of an action that changes nothing is the answer."""
-        made = await self.play(state, action, rng)
+    async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:  # noqa: ARG002
+        """𝒯(s, a), without a draw; the obstacle of an action that changes nothing is the answer."""
+        made = await self._game.step(state.state, action)
         obstacle = (made.text or "nothing happens") if made.state == state.state else None
         return Step(made, made.reward, made.ending is not None, text=made.text, obstacle=obstacle)
 
@@ -147,9 +147,12 @@ class TextGameDomain(Domain[Transition, str]):
                     waiting.append((made.state, (*way, action)))
         return ()
 
-    async def look(self, state: Transition) -> tuple[str, str]:
-        """The answers to `look` and to `inventory`, no turn taken; empty after the end."""
-        return await self._game.look(state.state)
+    async def look(self, state: Transition) -> tuple[str, str, str]:
+        """The game's last answer, and those to `look` and to `inventory`, no turn taken.
+
+        The two others are empty after the end.
+        """
+        return state.text, *await self._game.look(state.state)
 
 
 @asynccontextmanager

@@ -86,15 +86,6 @@ class UnrepeatedError(TextGameError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """o: the game's answer, augmented by `look` and `inventory` (Section 4.1)."""
-
-    text: str
-    look: str
-    inventory: str
-
-
 @dataclass(slots=True)
 class GameSeconds:
     """The accumulated cost of a game, by use.

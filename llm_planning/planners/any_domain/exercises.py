@@ -16,7 +16,7 @@ from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from llm_planning.domain import Domain
+from llm_planning.domain import Believes, Domain, Observes
 from llm_planning.planners.any_domain.roles import ActWording, ShortActing
 from llm_planning.planners.any_domain.roles import Situation as Decision
 from llm_planning.priors import ROLE, Q, make_prior
@@ -68,9 +68,9 @@ class PriorExercises:
     """
 
     def __init__(self, spec: DomainSpec, *, words: Words = "general") -> None:
-        told = "observe" if hasattr(spec.kind, "observe") else "describe"
+        told = "observe" if issubclass(spec.kind, Observes) else "describe"
         lacking = missing_for_rules(spec.kind, (*WALKED, told))
-        hidden = hasattr(spec.kind, "belief")
+        hidden = issubclass(spec.kind, Believes)
         fits = not lacking and not hidden and not inspect.iscoroutinefunction(spec.open)
         self.roles: tuple[str, ...] = (ROLE,) if fits else ()
         self._spec = spec

@@ -11,8 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import settled
-from llm_planning.execution.episode import STOP, play
-from llm_planning.planners.any_domain.decisions import ActionStatistics, Decision, episode_outcome
+from llm_planning.execution.decisions import ActionStatistics, Decision, episode_outcome
+from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
 from llm_planning.search import argmax
 
@@ -82,12 +82,13 @@ async def _act(
         settings: of the planner.
     """
     domain, seed = problem.world, ask.seed
-    decisions: list[Decision] = []
 
-    async def choose(episode: Episode[Any, Any]) -> Any:  # noqa: ANN401 - an action of the domain
+    async def decide(
+        episode: Episode[Any, Any], decisions: Sequence[Decision]
+    ) -> tuple[Any, Decision] | None:
         actions = await settled(domain.actions(episode.state))
         if not actions:
-            return STOP
+            return None
         past = tuple(
             Turn(move.seen, str(move.action), decision.thought)
             for move, decision in zip(episode.moves, decisions, strict=True)
@@ -97,10 +98,11 @@ async def _act(
             situation = replace(situation, thought=await think(situation))
         pi = await prior(situation)
         options = tuple(map(ActionStatistics, situation.actions, pi))
-        decisions.append(Decision(options, situation.thought))
-        return actions[pick(pi)]
+        return actions[pick(pi)], Decision(options, situation.thought)
 
-    episode = await play(domain, choose, see=partial(seen, domain), moves=settings.moves, seed=seed)
+    episode, decisions = await play_decided(
+        domain, decide, see=partial(seen, domain), moves=settings.moves, seed=seed
+    )
     return await episode_outcome(
         problem, episode, decisions, settings=settings, seed=seed, metrics={}, oracles=ask.oracles
     )

@@ -18,7 +18,7 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from llm_planning.domain import observed
+from llm_planning.domain import Believes, Observes, observed
 from llm_planning.priors import ABSENT, MOST_SAID, ROLE, SAMPLES, TEMPERATURE, Prior, make_prior
 from llm_planning.roles import Asking, Prompt, Rule, ScoredRole, Short, TextRole
 from llm_planning.roles.domain_rules import adviser, informing, spread
@@ -118,9 +118,9 @@ class ActWording:
         see: See = "words",
         drawn: Callable[[Situation], object] = lambda situation: situation.state,
     ) -> None:
-        own = getattr(domain, "wording", {}).get("act", "")
+        own = domain.wording.get("act", "")
         template = (files(__package__) / "templates" / "act.j2").read_text("utf-8")
-        examples = tuple(getattr(domain, "example", ()) if examples is None else examples)
+        examples = tuple(domain.example if examples is None else examples)
         system = (
             "rules",
             *(("about",) if domain.about else ()),
@@ -257,8 +257,7 @@ async def seen(domain: Domain[Any, Any], step: Step[Any]) -> str:
         domain: where the step was taken.
         step: the last step; at the start, a step with s_0 and nothing else.
     """
-    believed, observable = (getattr(domain, name, None) for name in ("belief", "observe"))
-    if believed is None or observable is not None:
+    if isinstance(domain, Observes) or not isinstance(domain, Believes):
         shown = await observed(domain, step.state)
     else:
         shown = "" if step.text or step.observation is None else str(step.observation)

@@ -9,20 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain import A, S, observed, settled
-from llm_planning.execution.episode import STOP, play
-from llm_planning.planners.any_domain.decisions import (
-    Decision,
-    episode_outcome,
-    statistics_of,
-    visited,
-)
+from llm_planning.domain import A, Believes, S, Scores, observed, settled
+from llm_planning.execution.decisions import Decision, best_edge, episode_outcome, statistics_of
+from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
 from llm_planning.search import (
-    Edge,
     Evaluation,
+    ListedActions,
     Node,
     advance,
     by_sums,
@@ -49,9 +44,6 @@ _BELIEVED = 100
 
 _LONGEST_STATE = 200
 """Characters of each drawn state that the trace keeps."""
-
-_LEAST = 1e-9
-"""The least weight of an edge in a draw by π. If every π is 0, all edges are equally likely."""
 
 
 async def puct(
@@ -92,9 +84,11 @@ async def _search_and_act(
     domain = problem.world
     rng = Random(f"search {seed}")
     root: Node[Any, Any] = Node()
-    decisions: list[Decision] = []
 
-    async def choose(episode: Episode[Any, Any]) -> Any:  # noqa: ANN401 - an action of the domain
+    async def decide(
+        episode: Episode[Any, Any],
+        decisions: Sequence[Decision],  # noqa: ARG001 - the tree tells
+    ) -> tuple[Any, Decision] | None:
         nonlocal root
         if episode.moves:
             last = episode.moves[-1]
@@ -118,18 +112,17 @@ async def _search_and_act(
             backup=by_sums(gamma=settings.gamma),
             simulations=settings.simulations,
             width=settings.width,
-            max_depth=settings.depth if getattr(domain, "score", None) is None else None,
+            max_depth=None if isinstance(domain, Scores) else settings.depth,
             # A state that is met only once asks no model. At width 1 the tree is that of `first`.
             expand_at="second",
             rng=rng,
         )
         edge = best_edge(root, rng)
-        if edge is None:
-            return STOP
-        decisions.append(Decision(statistics_of(root)))
-        return edge.action
+        return None if edge is None else (edge.action, Decision(statistics_of(root)))
 
-    episode = await play(domain, choose, see=partial(seen, domain), moves=settings.moves, seed=seed)
+    episode, decisions = await play_decided(
+        domain, decide, see=partial(seen, domain), moves=settings.moves, seed=seed
+    )
     return await episode_outcome(
         problem,
         episode,
@@ -146,36 +139,16 @@ async def _tell_belief(domain: Domain[Any, Any], history: History, *, seed: int)
 
     The draws come from a random stream of their own, so that recording a trace changes nothing.
     """
-    belief, trace = getattr(domain, "belief", None), tracing()
-    if belief is None or trace is None:
+    trace = tracing()
+    if trace is None or not isinstance(domain, Believes):
         return
     rng = Random(f"belief {seed} {len(history)}")
-    drawn = [await settled(belief(history, rng)) for _ in range(_BELIEVED)]
+    drawn = [await settled(domain.belief(history, rng)) for _ in range(_BELIEVED)]
     told = [(await settled(domain.describe(state)))[:_LONGEST_STATE] for state in drawn]
     trace.belief(dict(Counter(told).most_common()))
 
 
-def best_edge(root: Node[Any, Any], rng: Random) -> Edge[Any, Any] | None:
-    """The visited edge with the highest Q; among equals, an edge drawn by π.
-
-    If the search finds nothing of value, always taking the highest π would go round in circles.
-
-    Args:
-        root: a searched root.
-        rng: of the draw.
-
-    Returns:
-        The edge; None if no action is possible.
-    """
-    tried = visited(root)
-    if not tried:
-        return None
-    best = max(edge.value for edge in tried)
-    equals = [edge for edge in tried if edge.value == best]
-    return rng.choices(equals, [max(edge.prior, _LEAST) for edge in equals])[0]
-
-
-class DomainModel(Generic[S, A]):
+class DomainModel(ListedActions[S, A]):
     """A `SearchModel` over a domain's own dynamics.
 
     A domain with a belief is searched as a POMDP: simulations begin in states drawn from the
@@ -214,15 +187,12 @@ class DomainModel(Generic[S, A]):
         self._prior = prior
         self._gamma = gamma
         self._depth = depth
-        self._belief: Any = getattr(domain, "belief", None)
-        self._score: Any = getattr(domain, "score", None)
+        self._hidden: Believes[S] | None = domain if isinstance(domain, Believes) else None
+        self._valued: Scores[S] | None = domain if isinstance(domain, Scores) else None
 
     def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
         """Returns the known state, or draws s ~ b(history)."""
-        if self._belief is None:
-            return self._state
-        drawn: S | Awaitable[S] = self._belief(self._history, walk.rng)
-        return drawn
+        return self._hidden.belief(self._history, walk.rng) if self._hidden else self._state
 
     async def legal(self, state: S) -> Sequence[A]:
         """Returns the domain's actions."""
@@ -232,25 +202,10 @@ class DomainModel(Generic[S, A]):
         """Takes a step of the domain."""
         return await settled(self._domain.step(state, action, rng))
 
-    async def expand(self, node: Node[S, A], walk: Walk[S, A]) -> Sequence[Edge[S, A]]:
-        """Makes edges for the actions that the node lacks, and asks anew for π of all its edges.
-
-        An expanded node gets more edges only if a drawn state allows more actions.
-        """
-        known = node.edges or []
-        old = [edge.action for edge in known]
-        new = [action for action in await self.legal(walk.state) if action not in old]
-        if not new:
-            return ()
-        edges = [*known, *map(Edge, new)]
-        for edge, p in zip(edges, await self._pi(walk, [*old, *new]), strict=True):
-            edge.prior = p
-        return edges[len(known) :]
-
     async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:  # noqa: ARG002
         """Returns the domain's score of the state; without a score, rolls out uniform actions."""
-        if self._score is not None:
-            return Evaluation(tail=await settled(self._score(walk.state)))
+        if self._valued is not None:
+            return Evaluation(tail=await settled(self._valued.score(walk.state)))
         domain, rng, state = self._domain, walk.rng, walk.state
         value = 0.0
         weight = 1.0
@@ -267,11 +222,12 @@ class DomainModel(Generic[S, A]):
             state = step.state
         return Evaluation(tail=value)
 
-    async def _pi(self, walk: Walk[S, A], actions: list[A]) -> Sequence[float]:
+    async def pi(self, node: Node[S, A], walk: Walk[S, A], actions: Sequence[A]) -> Sequence[float]:
+        """Asks for π, if there is someone to ask."""
         if self._prior is None:
-            return [1.0 / len(actions)] * len(actions)
+            return await super().pi(node, walk, actions)
         names = tuple(map(str, actions))
-        if self._belief is None:
+        if self._hidden is None:
             shown = await observed(self._domain, walk.state)
             return await self._prior(Situation((), shown, names, state=walk.state))
         turns = list(self._past)

@@ -1,15 +1,23 @@
-"""Exercises of the policy at home: what the expert does next, who knows where everything is.
+"""Exercises of the three roles at home.
 
-The paper's fine-tuned policy learns to do as the expert does on its trajectories (Sections 2.2 and
-3.1). Learned alone, these give the hidden away: the expert goes where a thing is, and never looks
-in vain. So two of three pasts here are those of a seeker, who sees as little as the policy. It
-imagines where things are, does what the expert would do if that were right, and imagines anew when
-it sees otherwise; now and then it does anything else. The right answer is always the expert's.
+`prior`: what the expert does next, who knows where everything is. The paper's fine-tuned policy
+learns to do as the expert does on its trajectories (Sections 2.2 and 3.1). Learned alone, these
+give the hidden away: the expert goes where a thing is, and never looks in vain. So two of three
+pasts here are those of a seeker, who sees as little as the policy. It imagines where things are,
+does what the expert would do if that were right, and imagines anew when it sees otherwise; now and
+then it does anything else. The right answer is always the expert's. Lessons are about training
+tasks in the home `seen`. Held out are its novel classes, and all classes in the home `unseen`. An
+answer is right if the expert needs one action less after it. Where the thing that comes next was
+not seen yet, nobody could know, and a share below 100% is the best possible.
 
-Lessons are about training tasks in the home `seen`. Held out are its novel classes, and all classes
-in the home `unseen`. An answer is right if the expert needs one action less after it. Where the
-thing that comes next was not seen yet, nobody could know, and a share below 100% is the best
-possible.
+`goal`: instructions in several wordings, and what they want. A reading is right if its predicates
+are those of the goal, in any order; each also counts on its own. Tasks are of the home `seen`;
+where something is to be new, of `unseen`.
+
+`position`: where may a thing be? A model is asked as LLM-MCTS+ asks it, for the `exact`
+probabilities of all places, of which the likeliest is its answer; or as LLM-MCTS does, for one of
+its `samples`, which may name several places. An answer is right if the home's law has the thing lie
+there, in every place that it names. Things are of the home `seen`, or of `unseen`.
 """
 
 from __future__ import annotations
@@ -17,28 +25,43 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.domain import HOUSEHOLD, Household
+from llm_planning.environments.household.goals import Wanted, goal_text, listed, told_count
 from llm_planning.environments.household.home import bundled_home
-from llm_planning.environments.household.rules import GRAB, PUT, State
+from llm_planning.environments.household.rules import GRAB, PUT, Rules, State
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
 from llm_planning.planners.any_domain.exercises import left_kind, prior_exercise
 from llm_planning.planners.any_domain.roles import ActWording, Situation, Turn
+from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
+from llm_planning.planners.llm_mcts.interpretation import (
+    Formal,
+    Instruction,
+    answer_model,
+    formal,
+    goal_role,
+)
+from llm_planning.planners.llm_mcts.positions import ROLE as POSITION
+from llm_planning.planners.llm_mcts.positions import asked_as, state_prior
 from llm_planning.priors import ROLE
-from llm_planning.roles.exercises import USUAL_WAY
+from llm_planning.roles.exercises import USUAL_WAY, WAY, Exercise, Grade, exercise_of
+from llm_planning.search import argmax
 from llm_serving.engine import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
     from llm_planning.environments.household.expert import Expert
-    from llm_planning.environments.household.rules import Action, Rules
+    from llm_planning.environments.household.home import Home
+    from llm_planning.environments.household.rules import Action
     from llm_planning.environments.household.tasks import Task
-    from llm_planning.roles.exercises import Exercise, ExerciseMaker, Words
+    from llm_planning.roles.exercises import ExerciseMaker, Words
     from llm_planning.specs import DomainSpec
+    from llm_serving.engine import Engine
+
 
 EXPERT, BY_LAW, ANYWHERE = "expert", "by law", "anywhere"
 WALKERS: Final = (EXPERT, BY_LAW, ANYWHERE)
@@ -213,3 +236,99 @@ def _is_known(here: _Moment, rules: Rules, plan: Sequence[Action]) -> bool:
             return action.verb == PUT or here.belief.seen[state.at] is not None
         state = _after(rules, state, action)
     return True
+
+
+def _joined(form: str) -> Callable[[Sequence[Wanted], Home], str]:
+    """Writes each predicate in a form, and lists them."""
+
+    def write(goal: Sequence[Wanted], home: Home) -> str:
+        relation = {place.name: place.relation for place in home.places}
+        told = listed(
+            form.format(what=told_count(one.number, one.thing), there=relation[one.place], one=one)
+            for one in goal
+        )
+        return f"{told[0].upper()}{told[1:]}."
+
+    return write
+
+
+WORDINGS: Final[Mapping[str, Callable[[Sequence[Wanted], Home], str]]] = {
+    "as tasks say it": goal_text,
+    "wishes": _joined("I want {what} {there} the {one.place}"),
+    "places first": _joined("{there} the {one.place} goes {what}"),
+    "belongings": _joined("the {one.thing} belongs {there} the {one.place}"),
+}
+"""Kind of wording -> how it says a goal; tasks want one thing of a name."""
+
+
+class GoalExercises(HomeExercises):
+    """Makes exercises of the role `goal`."""
+
+    roles = (GOAL,)
+
+    def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
+        """Makes an exercise about a drawn task of any class, in a drawn wording."""
+        home = bundled_home("unseen" if held_out else "seen")
+        task = TaskMaker(home).task(rng.choice(CLASSES), 1, seed=rng.getrandbits(32))
+        wording = rng.choice(tuple(WORDINGS))
+        goal = task.rules.goal
+        role = goal_role(home)
+
+        def grade(said: Formal) -> Grade:
+            read = said.wanted()
+            counts = (len({*read} & {*goal}), len({*read, *goal}))
+            return Grade(set(read) == set(goal), role.brief(read), counts)
+
+        question = Instruction(WORDINGS[wording](goal, home), goal)
+        answer = answer_model(home)(goal=formal(goal))
+        kinds = {"wording": wording, "predicates": str(len(goal))}
+        return [exercise_of(role, question, answer, kinds=kinds, grade=grade)]
+
+
+WAYS: Final[tuple[Literal["exact", "samples"], ...]] = (USUAL_WAY, "samples")
+"""The ways of asking that ask."""
+
+
+class PositionExercises(HomeExercises):
+    """Makes exercises of the role `position`.
+
+    Example:
+        >>> from random import Random
+        >>> from llm_planning.planners.llm_mcts.exercises import PositionExercises
+        >>> [one.said for one in PositionExercises().make(Random(1), held_out=False)]
+        ['inside the fridge']
+    """
+
+    roles = (POSITION,)
+
+    def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
+        """Makes an exercise about a drawn thing that tasks may want, asked in a drawn way."""
+        home = bundled_home("unseen" if held_out else "seen")
+        number, wanted = rng.choice(home.goals)
+        asked = rng.choice(WAYS)
+        thing, law = home.things[number], home.law[number]
+        rules = Rules(home, [Wanted(thing, home.places[wanted].name)])
+        positions = [f"{place.relation} the {place.name}" for place in home.places]
+
+        async def ask(engine: Engine) -> str:
+            weights, *_ = await state_prior(rules, asked, engine=engine, samples=1)
+            # A sample gives all places that it names the same weight.
+            best = max(weights)
+            named = [p for p, weight in enumerate(weights) if weight == best]
+            return ", ".join(positions[p] for p in named)
+
+        def grade(answer: str) -> Grade:
+            named = answer.split(", ")
+            return Grade(all(law[positions.index(one)] > 0 for one in named), answer)
+
+        likeliest = positions[argmax(law)]
+        made = Exercise(
+            role=POSITION,
+            prompt=asked_as(home, thing, asked),
+            answer=likeliest,
+            said=likeliest,
+            kinds={WAY: asked, "home": home.name},
+            ask=ask,
+            grade=grade,
+        )
+        return [made]

@@ -10,10 +10,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from llm_planning.planners.llm_mcts import cosine, interpretation, positions
-from llm_planning.planners.llm_mcts.cosine import PolicyKind  # noqa: TC001 (a setting's type)
-from llm_planning.planners.llm_mcts.examples import EXAMPLES
+from llm_planning.planners.llm_mcts import interpretation, positions
 from llm_planning.planners.llm_mcts.positions import StatePrior  # noqa: TC001 (a setting's type)
+from llm_planning.planners.llm_mcts.prior import EXAMPLES, MIXTURE, SAMPLES, PolicyKind
 from llm_planning.priors import ASKED, BY_MODEL, ROLE, WAY_OF_ASKING
 from llm_planning.roles import RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
@@ -71,8 +70,8 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     interpretation: Literal["given", "asked"] = "given"
     prior: PolicyKind = "exact"
     prior_temperature: float | None = Field(None, gt=0.0, allow_inf_nan=False)
-    prior_mixture: float = Field(cosine.MIXTURE, ge=0.0, le=1.0)
-    policy_samples: int = Field(cosine.SAMPLES, ge=1)
+    prior_mixture: float = Field(MIXTURE, ge=0.0, le=1.0)
+    policy_samples: int = Field(SAMPLES, ge=1)
     cosine_scale: float | None = Field(None, gt=0.0, allow_inf_nan=False)
     top_p: float = Field(1.0, gt=0.0, le=1.0)
     presence_penalty: float = Field(0.0, ge=-2.0, le=2.0)

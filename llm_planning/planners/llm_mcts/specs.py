@@ -9,32 +9,34 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final, Protocol
 
-from llm_planning.planners.llm_mcts.agent import llm_mcts, llm_mcts_plus, policy_alone
-from llm_planning.planners.llm_mcts.exercises import PolicyExercises
-from llm_planning.planners.llm_mcts.goal_exercises import GoalExercises
-from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
-from llm_planning.planners.llm_mcts.multiplication import (
-    l_model_multiplication,
-    l_policy_multiplication,
-)
-from llm_planning.planners.llm_mcts.multiplication_roles import (
+from llm_planning.planners.llm_mcts.algorithm import llm_mcts
+from llm_planning.planners.llm_mcts.analysis.multiplication import (
     FACT,
     PRODUCT,
     MultiplicationSettings,
+    l_model_multiplication,
+    l_policy_multiplication,
 )
-from llm_planning.planners.llm_mcts.position_exercises import PositionExercises
+from llm_planning.planners.llm_mcts.analysis.travel import l_model, l_policy
+from llm_planning.planners.llm_mcts.analysis.travel_roles import (
+    FLIGHTS,
+    ROUTE,
+    FlightSearchSettings,
+    RouteSettings,
+)
+from llm_planning.planners.llm_mcts.baselines import policy_alone
+from llm_planning.planners.llm_mcts.exercises import (
+    GoalExercises,
+    PolicyExercises,
+    PositionExercises,
+)
+from llm_planning.planners.llm_mcts.interpretation import ROLE as GOAL
+from llm_planning.planners.llm_mcts.plus import llm_mcts_plus
 from llm_planning.planners.llm_mcts.settings import (
     ROLES,
     LlmMctsPlusSettings,
     LlmMctsSettings,
     PolicySettings,
-)
-from llm_planning.planners.llm_mcts.travel import l_model, l_policy
-from llm_planning.planners.llm_mcts.travel_settings import (
-    FLIGHTS,
-    ROUTE,
-    FlightSearchSettings,
-    RouteSettings,
 )
 from llm_planning.priors import ROLE
 from llm_planning.specs import PlannerSpec

@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from llm_planning.environments.textgame.domain import TEXTGAME, open_text_game
 from llm_planning.environments.textgame.open_games import GameSettings
 from llm_planning.planners.any_domain.exercises import left_kind, prior_exercise
-from llm_planning.planners.mc_dml.prompts import GameWording
-from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn
-from llm_planning.planners.mc_dml.search import observe
+from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn, GameWording, observe
 from llm_planning.priors import ROLE
 from llm_planning.roles.exercises import USUAL_WAY, WAY
 
@@ -128,11 +126,11 @@ async def _way(
     here = await game.start(0)
     way = [("", here)]
     for action in actions:
-        here = await game.play(here, action, rng)
+        here = (await game.step(here, action, rng)).state
         way.append((action, here))
     for _ in range(strayed):
         action = rng.choice(await game.actions(here))
-        made = await game.play(here, action, rng)
+        made = (await game.step(here, action, rng)).state
         if made.ending is None:
             here = made
             way.append((action, here))
@@ -147,7 +145,7 @@ async def _moment(game: TextGameDomain, way: Sequence[tuple[str, Transition]]) -
     nearer = [
         action
         for action in actions
-        if await _left(game, await game.play(here, action, Random(0))) < left
+        if await _left(game, (await game.step(here, action, Random(0))).state) < left
     ]
     if not 0 < len(nearer) < len(actions):
         return None

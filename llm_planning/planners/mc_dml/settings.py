@@ -8,7 +8,7 @@ and `reflect_at`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,10 +22,14 @@ from llm_planning.priors import (
     PriorSettings,
 )
 from llm_planning.roles import ROLE_SETTINGS, RoleSettings, by_fallible
+from llm_planning.search import by_sums, by_weighted_returns
 from llm_planning.settings import EpisodeSettings, ReadWhen, Settings, When, when
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from llm_planning.planners.mc_dml.roles import Ending
+    from llm_planning.search import Backup
 
 EXPLORATION: Mapping[str, float] = {"deephome": 20.0, "library": 20.0, "detective": 200.0}
 """C of the games that do not have `USUAL_EXPLORATION` (Appendix B, after Jang et al., 2020)."""
@@ -75,6 +79,40 @@ class GameSearchSettings(EpisodeSettings):
         """C of the game of this name; the task's name does not matter."""
         return EXPLORATION.get(game, USUAL_EXPLORATION) if self.c is None else self.c
 
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """The planning horizons H, tried in order while the best Q of the root is 0."""
+        raise NotImplementedError
+
+    @property
+    def asking(self) -> LabelPriorSettings:
+        """How π is asked for; uniform, unless the settings say more."""
+        return LabelPriorSettings.read({"prior": "uniform"})
+
+    @property
+    def most_reflections(self) -> int:
+        """The most reflections of a root; 0 without ℳ_c."""
+        return 0
+
+    def fails(self, ending: Ending | None) -> bool:
+        """Whether an end is reflected on."""
+        return ending == "failure"
+
+    @property
+    def if_stuck(self) -> tuple[str, ...]:
+        """The actions where the game goes on and none is valid."""
+        return STUCK if self.stuck == "wait" else ()
+
+    def reward(self, r: float, said: str) -> float:
+        """The search's reward of a step with the reward r, at which the world said something."""
+        return r if self.death_reward is None or DEATH not in said.lower() else self.death_reward
+
+    def backup(self) -> Backup[Any, Any]:
+        """Updates Q along a simulation."""
+        if self.values == "softmax":
+            return by_weighted_returns(gamma=self.gamma, temperature=self.value_temperature)
+        return by_sums(gamma=self.gamma)
+
 
 class PrunedSettings(GameSearchSettings):
     """Settings of a search with dynamic pruning (DP): H grows while the search finds no value.
@@ -122,6 +160,11 @@ class LabelPriorSettings(PriorSettings):
     prior: PriorKind = "index"
     prior_absent: float = Field(ABSENT, le=0.0, allow_inf_nan=False)
 
+    @property
+    def asking(self) -> LabelPriorSettings:
+        """These settings."""
+        return self
+
 
 class FixedDepthSettings(LabelPriorSettings, GameSearchSettings):
     """Settings of MC-DML without ℳ_c and DP.
@@ -159,6 +202,15 @@ class CrossTrialSettings(ReflectionSettings):
     """
 
     reflect_at: Literal["failure", "end"] = "failure"
+
+    @property
+    def most_reflections(self) -> int:
+        """The most reflections of a root."""
+        return self.k
+
+    def fails(self, ending: Ending | None) -> bool:
+        """Whether an end is reflected on."""
+        return ending == "failure" if self.reflect_at == "failure" else ending is not None
 
 
 class ReflectiveFixedSettings(CrossTrialSettings, FixedDepthSettings):

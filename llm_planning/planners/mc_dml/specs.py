@@ -17,9 +17,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, Protocol
 
+from llm_planning.planners.mc_dml.baselines import llm_agent, reflection_agent
 from llm_planning.planners.mc_dml.exercises import game_exercises
-from llm_planning.planners.mc_dml.llm_agents import llm_agent, reflection_agent
-from llm_planning.planners.mc_dml.search_agent import search_agent
+from llm_planning.planners.mc_dml.playing import mc_dml
 from llm_planning.planners.mc_dml.settings import (
     FixedDepthSettings,
     LlmAgentSettings,
@@ -47,7 +47,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="mc-dml",
         summary="MC-DML: tree search with an LLM policy that remembers and reflects",
         settings=McDmlSettings,
-        run=partial(search_agent, past=1, select=select_by_puct),
+        run=partial(mc_dml, past=1, select=select_by_puct),
         roles=("prior", "reflection"),
         exercises=game_exercises,
         free_text=("reflection",),
@@ -56,7 +56,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="mc-dml-no-dp",
         summary="MC-DML without dynamic pruning: one search depth",
         settings=ReflectiveFixedSettings,
-        run=partial(search_agent, past=1, select=select_by_puct),
+        run=partial(mc_dml, past=1, select=select_by_puct),
         roles=("prior", "reflection"),
         exercises=game_exercises,
         free_text=("reflection",),
@@ -65,7 +65,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="mc-dml-no-mc-dp",
         summary="MC-DML without dynamic pruning and cross-trial memory",
         settings=FixedDepthSettings,
-        run=partial(search_agent, past=1, select=select_by_puct),
+        run=partial(mc_dml, past=1, select=select_by_puct),
         roles=("prior",),
         exercises=game_exercises,
     ),
@@ -73,7 +73,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="mc-dml-no-mc-mi-dp",
         summary="MC-DML without dynamic pruning and without memory of any kind",
         settings=FixedDepthSettings,
-        run=partial(search_agent, past=0, select=select_by_puct),
+        run=partial(mc_dml, past=0, select=select_by_puct),
         roles=("prior",),
         exercises=game_exercises,
     ),
@@ -81,13 +81,13 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="mc-dml-puct",
         summary="PUCT with a uniform policy, as deep as MC-DML",
         settings=PrunedSettings,
-        run=partial(search_agent, past=0, select=select_by_puct),
+        run=partial(mc_dml, past=0, select=select_by_puct),
     ),
     _Spec(
         name="mc-dml-uct",
         summary="UCT, as deep as MC-DML: tree search without a policy",
         settings=PrunedSettings,
-        run=partial(search_agent, past=0, select=select_by_uct),
+        run=partial(mc_dml, past=0, select=select_by_uct),
     ),
     _Spec(
         name="llm-agent",

@@ -8,10 +8,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.textgame.game import TextGameError
-from llm_planning.execution import episode as execution
-from llm_planning.planners.mc_dml.outcome import game_outcome
-from llm_planning.planners.mc_dml.roles import trajectory_of
-from llm_planning.planners.mc_dml.search import observe
+from llm_planning.execution.episode import play_decided
+from llm_planning.planners.mc_dml.playing import game_outcome
+from llm_planning.planners.mc_dml.roles import observe, trajectory_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +43,7 @@ async def play_walkthrough(
     episode, choices = await replay(world, world.walkthrough, seed=seed)
     trajectory = trajectory_of(episode)
     outcome = await game_outcome(
-        problem, world, episode, settings=settings, seed=seed, text=_rewards(trajectory)
+        problem, episode, settings=settings, seed=seed, text=_rewards(trajectory)
     )
     statistics = walkthrough_statistics(trajectory.turns, choices)
     return replace(outcome, metrics={**outcome.metrics, **statistics})
@@ -66,20 +65,17 @@ async def replay(
     Raises:
         TextGameError: the game failed.
     """
-    choices: list[int] = []
 
-    async def choose(episode: Episode[Transition, str]) -> str:
-        choices.append(len(await world.actions(episode.state)))
-        return walkthrough[len(episode.moves)]
+    async def decide(episode: Episode[Transition, str], choices: Sequence[int]) -> tuple[str, int]:
+        return walkthrough[len(choices)], len(await world.actions(episode.state))
 
-    episode = await execution.play(
+    return await play_decided(
         world,
-        choose,
+        decide,
         see=lambda step: observe(world, step.state),
         moves=len(walkthrough),
         seed=seed,
     )
-    return episode, choices
 
 
 def walkthrough_statistics(turns: Sequence[GameTurn], choices: Sequence[int]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """The baselines without search (Appendix B): every move is drawn from the policy.
 
+PUCT, UCT and the ablations are MC-DML with other settings; `specs` has their table.
+
 The LLM agent draws from π(·|s) at temperature 0.1, with the trajectory's last turns in the prompt.
 If it repeats itself five times, it takes a random action. The Reflection agent (Shinn et al., 2024)
 plays several rounds so, and reflects after each for the rounds that follow. The last round counts.
@@ -11,28 +13,27 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llm_planning.environments.textgame.game import Ending
-from llm_planning.execution import episode as execution
-from llm_planning.planners.mc_dml.outcome import ending_of, game_outcome, timed
+from llm_planning.domain import settled
+from llm_planning.execution.episode import play_decided
+from llm_planning.planners.mc_dml.algorithm import trace_reflection
+from llm_planning.planners.mc_dml.playing import game_outcome
 from llm_planning.planners.mc_dml.roles import (
     GameAsking,
     GameSituation,
     Trajectory,
+    observe,
+    said_by,
     trajectory_of,
 )
-from llm_planning.planners.mc_dml.search import observe, trace_reflection
-from llm_planning.planners.mc_dml.worlds import as_text_game
 from llm_planning.priors import PriorSettings, softmax
-from llm_planning.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.environments.textgame.domain import TextGameDomain
-    from llm_planning.environments.textgame.game import Observation, Transition
+    from llm_planning.domain import Domain
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.mc_dml.roles import GamePolicy, GameTurn, Reflect
+    from llm_planning.planners.mc_dml.roles import GamePolicy, GameTurn, Observation, Reflect
     from llm_planning.planners.mc_dml.settings import LlmAgentSettings, ReflectionAgentSettings
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
@@ -71,18 +72,17 @@ async def llm_agent(
         TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """
-    world, waiting = as_text_game(problem), Stopwatch()
-    ask = GameAsking(world, engines, settings, seed=seed)
+    ask = GameAsking(problem, engines, settings, seed=seed)
     prior = ask.prior(PriorSettings.read({"prior": settings.prior}))
-    played = await play_round(world, timed(prior.logprobs, waiting), settings=settings, seed=seed)
+    logprobs = ask.timed(prior.logprobs)
+    played = await play_round(problem.world, logprobs, settings=settings, seed=seed)
     return await game_outcome(
         problem,
-        world,
         played.episode,
         settings=settings,
         seed=seed,
         decisions=[choice.to_json() for choice in played.choices],
-        seconds_engine=waiting.seconds,
+        seconds_engine=ask.waiting.seconds,
         priors=prior.questions,
         text=_moves(played),
         oracles=ask.oracles,
@@ -99,22 +99,19 @@ async def reflection_agent(
     Raises:
         DomainError, TextGameError, ServingError: see `llm_agent`.
     """
-    world, waiting = as_text_game(problem), Stopwatch()
-    ask = GameAsking(world, engines, settings, seed=seed)
+    ask = GameAsking(problem, engines, settings, seed=seed)
     prior = ask.prior(PriorSettings.read({"prior": settings.prior}))
-    reflecting = timed(ask.reflect(), waiting)
     rounds = await play_rounds(
-        world, timed(prior.logprobs, waiting), reflecting, settings=settings, seed=seed
+        problem.world, ask.timed(prior.logprobs), ask.reflect(), settings=settings, seed=seed
     )
     last = rounds[-1]
     outcome = await game_outcome(
         problem,
-        world,
         last.episode,
         settings=settings,
         seed=seed,
         decisions=[choice.to_json() for choice in last.choices],
-        seconds_engine=waiting.seconds,
+        seconds_engine=ask.waiting.seconds,
         reflections=len(last.reflections),
         priors=prior.questions,
         best_score=max(one.trajectory.best_score for one in rounds),
@@ -139,7 +136,7 @@ class Round:
         reflections: ℳ_c during the round.
     """
 
-    episode: Episode[Transition, str]
+    episode: Episode[Any, Any]
     trajectory: Trajectory
     choices: tuple[MoveChoice, ...]
     reflections: tuple[str, ...]
@@ -150,12 +147,12 @@ class Round:
             "reflections": list(self.reflections),
             "actions": [turn.action for turn in self.trajectory.turns],
             "score": self.trajectory.score,
-            "ending": ending_of(self.trajectory),
+            "ending": self.trajectory.ending or "horizon",
         }
 
 
 async def play_round(
-    world: TextGameDomain,
+    world: Domain[Any, Any],
     logprobs: GamePolicy,
     *,
     settings: LlmAgentSettings,
@@ -177,29 +174,30 @@ async def play_round(
         TextGameError: the game failed.
         ServingError: the engine failed.
     """
-    choices: list[MoveChoice] = []
     draw = Random(f"{seed}/{number}")
 
-    async def choose(episode: Episode[Transition, str]) -> str | execution.Stop:
-        actions = await world.actions(episode.state)
+    async def decide(
+        episode: Episode[Any, Any], choices: Sequence[MoveChoice]
+    ) -> tuple[Any, MoveChoice] | None:
+        actions = await settled(world.actions(episode.state))
         if not actions:
-            return execution.STOP
+            return None
+        names = tuple(map(str, actions))
         turns, observation = trajectory_of(episode).turns, episode.now
         by: ChosenBy = "repeats" if _is_stuck(turns, choices, observation) else "policy"
         if by == "repeats":
             weights = [1.0 / len(actions)] * len(actions)
         else:
             past = turns[-settings.history :] if settings.history else ()
-            situation = GameSituation(past, observation, actions, reflections, episode.state)
+            situation = GameSituation(past, observation, names, reflections, episode.state)
             weights = softmax(await logprobs(situation), temperature=settings.temperature)
         (action,) = draw.choices(actions, weights)
-        choices.append(MoveChoice(tuple(zip(actions, weights, strict=True)), by))
-        return action
+        return action, MoveChoice(tuple(zip(names, weights, strict=True)), by)
 
-    episode = await execution.play(
+    episode, choices = await play_decided(
         world,
-        choose,
-        see=lambda step: observe(world, step.state),
+        decide,
+        see=lambda step: observe(world, step.state, said_by(step)),
         moves=settings.moves,
         seed=seed,
     )
@@ -222,7 +220,7 @@ def _is_stuck(
 
 
 async def play_rounds(
-    world: TextGameDomain,
+    world: Domain[Any, Any],
     logprobs: GamePolicy,
     reflect: Reflect,
     *,
@@ -249,7 +247,7 @@ async def play_rounds(
             world, logprobs, settings=settings, seed=seed, number=number, reflections=reflections
         )
         rounds.append(played)
-        if played.trajectory.ending is Ending.VICTORY or number == settings.k:
+        if played.trajectory.ending == "victory" or number == settings.k:
             break
         reflection = await reflect(played.trajectory)
         if reflection not in reflections:

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.environments.travel.language import Flight
 from llm_planning.execution.episode import STOP, play
 from llm_planning.outcome import Outcome
-from llm_planning.planners.llm_mcts.travel_roles import RouteAsking, flights_role, route_role
+from llm_planning.planners.llm_mcts.analysis.travel_roles import (
+    RouteAsking,
+    flights_role,
+    route_role,
+)
 from llm_planning.roles import Asking, gather
 
 if TYPE_CHECKING:
@@ -23,8 +27,11 @@ if TYPE_CHECKING:
     from llm_planning.environments.travel.domain import Travel
     from llm_planning.environments.travel.pairs import Pair
     from llm_planning.execution.episode import Episode, Stop
-    from llm_planning.planners.llm_mcts.travel_knowledge import Cities
-    from llm_planning.planners.llm_mcts.travel_settings import FlightSearchSettings, RouteSettings
+    from llm_planning.planners.llm_mcts.analysis.travel_roles import (
+        Cities,
+        FlightSearchSettings,
+        RouteSettings,
+    )
     from llm_planning.roles import Engines, Role
     from llm_planning.specs import Problem
 

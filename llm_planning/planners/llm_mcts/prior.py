@@ -1,4 +1,4 @@
-"""π(a|h) from sampled answers in free words: the paper's empirical policy distribution π̂.
+"""π(a|h) from sampled answers in free words, and the worked examples that they are drawn with.
 
 Source: LLM-MCTS, Section 2.3. M answers are drawn. α_i is the first action of answer i, in words
 that need not be an admissible action's. It counts for each admissible action by the cosine
@@ -15,19 +15,29 @@ cosine        the paper's formula.
 cosine-each   the authors' code, in the search.
 nearest       the authors' code, in the baseline without search: each answer is the admissible
               action that is most similar to it, and one of the answers is taken.
+
+The K worked examples are training instructions most similar to a task's, each with a right
+decision. The paper shows the expert's trajectories of the K instructions. The authors' code shows
+one step of each: the one whose observation is most similar to the current one. That step changes
+with every question, so no two prompts begin alike. Here the steps are chosen once for a task, so
+all of its prompts begin with the same examples, and the prefix cache keeps them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+from llm_kernels.index import EmbeddingIndex
+from llm_planning.environments.household.goals import goal_text
+from llm_planning.environments.household.observations import observation_text
 from llm_planning.environments.household.rules import CLOSE, GRAB, OPEN, PUT, WALK
+from llm_planning.environments.household.tasks import prompt_numbers, trajectories
 from llm_planning.priors import ROLE, Prior, PriorKind, action_prompt, make_prior
 from llm_serving.answers import Constraint
 from llm_serving.engine import draw
@@ -39,10 +49,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from llm_planning.environments.household.tasks import Trajectory
     from llm_planning.planners.any_domain.roles import Situation
     from llm_planning.priors import Wording
     from llm_planning.roles import Engines
     from llm_serving.engine import Engine
+
 
 PolicyKind: TypeAlias = Literal[PriorKind, "cosine", "cosine-each", "nearest"]
 """How π is found: a way of asking of `priors`, or answers in free words."""
@@ -236,3 +248,71 @@ class Vectors:
                 vectors = (await self._embed(new)).astype(np.float64)
                 self._known.update(zip(new, vectors, strict=True))
         return np.stack([self._known[text] for text in asked])
+
+
+EXAMPLES: Final = 3
+"""K, as in the authors' code; the paper does not say."""
+
+TRAINING_SEED: Final = 1
+"""Of the training tasks: all runs share them, so their instructions are embedded once."""
+
+
+async def similar_instances(instruction: str, *, k: int, engine: Engine) -> list[Trajectory]:
+    """The K training tasks whose instructions are most similar, the most similar first.
+
+    Args:
+        instruction: ℓ, the goal in words.
+        k: K, at least 1.
+        engine: embeds the instructions; its cache keeps their vectors.
+
+    Returns:
+        The expert's trajectories, shape [k].
+
+    Raises:
+        ServingError: the engine failed.
+    """
+    known = _instances()
+    vectors = await engine.embed([instruction, *map(instruction_of, known)], role=SIMILARITY)
+    index = EmbeddingIndex(vectors.shape[1])
+    index.add(map(str, range(len(known))), vectors[1:])
+    return [known[int(match.key)] for match in index.search(vectors[0], k)]
+
+
+@cache
+def _instances() -> tuple[Trajectory, ...]:
+    """The training tasks that prompts may show: 200, in the home `seen`."""
+    return tuple(trajectories(seed=TRAINING_SEED, numbers=prompt_numbers(seed=TRAINING_SEED)))
+
+
+def instruction_of(instance: Trajectory) -> str:
+    """ℓ_i, the goal in words."""
+    return goal_text(instance.task.rules.goal, instance.task.rules.home)
+
+
+def worked_examples(instances: Sequence[Trajectory]) -> tuple[tuple[str, str], ...]:
+    """One decision of each trajectory, as `ActWording` takes them.
+
+    Trajectory i of K, from 0, shows the step at (2 i + 1) / 2K of its length: the first one an
+    early decision, the last one a late decision with nearly all that was done before.
+
+    Args:
+        instances: the trajectories, shape [K].
+
+    Returns:
+        (state in words, action), shape [K].
+    """
+    count = 2 * len(instances)
+    return tuple(
+        _decision(one, len(one.actions) * (2 * i + 1) // count) for i, one in enumerate(instances)
+    )
+
+
+def _decision(instance: Trajectory, step: int) -> tuple[str, str]:
+    rules = instance.task.rules
+    done = ", ".join(map(str, instance.actions[:step]))
+    lines = (
+        f"Goal: {instruction_of(instance)}",
+        *((f"Completed actions: {done}",) if done else ()),
+        f"Now: {observation_text(rules.observe(instance.states[step]), rules)}",
+    )
+    return "\n".join(lines), str(instance.actions[step])

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from llm_planning.planners.llm_mcts.rules import likeliest
+from llm_planning.planners.llm_mcts.roles import likeliest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.belief import Belief
     from llm_planning.environments.household.domain import KnownHousehold
     from llm_planning.environments.household.rules import State
-    from llm_planning.planners.any_domain.decisions import Decision
+    from llm_planning.execution.decisions import Decision
 
 Loss: TypeAlias = Literal["policy", "model", "search"]
 

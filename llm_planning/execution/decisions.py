@@ -10,12 +10,16 @@ from llm_planning.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from random import Random
 
     from llm_planning.domain import A, S
     from llm_planning.execution.episode import Episode, Move
     from llm_planning.search import Edge, Node
     from llm_planning.settings import Settings
     from llm_planning.specs import Problem
+
+_LEAST = 1e-9
+"""The least weight of an edge in a draw by π. If every π is 0, all edges are equally likely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,26 @@ def statistics_of(root: Node[Any, Any]) -> tuple[ActionStatistics, ...]:
 def visited(root: Node[S, A]) -> list[Edge[S, A]]:
     """The edges of a searched root that a simulation took."""
     return [edge for edge in root.edges or () if edge.visits]
+
+
+def best_edge(root: Node[S, A], rng: Random) -> Edge[S, A] | None:
+    """The visited edge with the highest Q; among equals, an edge drawn by π.
+
+    If the search finds nothing of value, always taking the highest π would go round in circles.
+
+    Args:
+        root: a searched root.
+        rng: of the draw.
+
+    Returns:
+        The edge; None if no action is possible.
+    """
+    tried = visited(root)
+    if not tried:
+        return None
+    best = max(edge.value for edge in tried)
+    equals = [edge for edge in tried if edge.value == best]
+    return rng.choices(equals, [max(edge.prior, _LEAST) for edge in equals])[0]
 
 
 async def episode_outcome(

@@ -1,0 +1,343 @@
+"""How a game is played by search, and what a run reports: its moves, its cost, and Table 4.
+
+At a bottleneck the action that pays at once is a bait (Figure 1). In a game that begins at a
+bottleneck, the first search's statistics of the bait tell agents with and without ℳ_c apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from llm_planning.domain import settled
+from llm_planning.environments.textgame.domain import TextGameDomain
+from llm_planning.environments.textgame.game import GameSeconds
+from llm_planning.execution.decisions import statistics_of
+from llm_planning.execution.episode import play_decided, world_draws
+from llm_planning.outcome import Outcome
+from llm_planning.planners.mc_dml.algorithm import McDml, Position, Scene, best_action
+from llm_planning.planners.mc_dml.roles import GameAsking, observe, said_by, trajectory_of
+from llm_planning.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from llm_planning.domain import Domain
+    from llm_planning.execution.decisions import ActionStatistics
+    from llm_planning.execution.episode import Episode
+    from llm_planning.planners.mc_dml.roles import GameTurn
+    from llm_planning.planners.mc_dml.settings import GameSearchSettings
+    from llm_planning.roles import Engines
+    from llm_planning.search import Select
+    from llm_planning.settings import Settings
+    from llm_planning.specs import Problem
+
+
+async def mc_dml(
+    problem: Problem[Any],
+    *,
+    engines: Engines,
+    settings: GameSearchSettings,
+    seed: int,
+    past: int,
+    select: Callable[..., Select[Scene, Any]],
+) -> Outcome:
+    """Searches before every move of a game.
+
+    Args:
+        problem: a text game, or any other world that does not hide its state.
+        engines: answer the roles `prior` and `reflection`, unless rules do.
+        settings: of the search. Those without settings for the prior have a uniform π, those
+            without settings for reflections no ℳ_c.
+        seed: of the rollouts and of draws between equal actions.
+        past: turns of ℳ_i before o_t.
+        select: makes the selection rule from the constant `c`.
+
+    Raises:
+        DomainError: the world hides its state.
+        SettingsError: `stuck=wait` is for text games, and this is none.
+        TextGameError: the game cannot be played.
+        ServingError: the engine failed.
+    """
+    if settings.if_stuck and not isinstance(problem.world, TextGameDomain):
+        raise SettingsError(
+            f"setting stuck=wait is not possible: {problem.domain} is no text game, where one may "
+            "always wait; leave it out"
+        )
+    ask = GameAsking(problem, engines, settings.asking, seed=seed)
+    prior = ask.prior(settings.asking, absent=settings.asking.prior_absent)
+    agent = McDml(
+        domain=problem.world,
+        settings=settings,
+        prior=prior if settings.asking.prior == "uniform" else ask.timed(prior),
+        # Without ℳ_c the role is never asked, so it needs no answerer.
+        reflect=ask.reflect() if settings.most_reflections else None,
+        past=past,
+        select=select(c=settings.exploration(game_of(problem).name)),
+    )
+    episode, searches = await play_by_search(agent, moves=settings.moves, seed=seed)
+    turns = trajectory_of(episode).turns
+    outcome = await game_outcome(
+        problem,
+        episode,
+        settings=settings,
+        seed=seed,
+        decisions=[one.to_json() for one in searches],
+        seconds_engine=ask.waiting.seconds,
+        simulations=sum(one.simulations for one in searches),
+        reflections=sum(len(one.reflections) for one in searches),
+        priors=prior.questions,
+        text=format_searches(turns, searches),
+        oracles=ask.oracles,
+    )
+    if not searches:
+        return outcome
+    root, executed = searches[0].root, turns[0].action
+    first = await first_move_metrics(problem.world, root, executed=executed, seed=seed)
+    return replace(outcome, metrics={**outcome.metrics, **first})
+
+
+async def play_by_search(
+    agent: McDml, *, moves: int, seed: int
+) -> tuple[Episode[Any, Any], list[MoveStatistics]]:
+    """Plays a game: searches before every move with a fresh tree, and takes the best action.
+
+    Args:
+        agent: searches.
+        moves: the most moves of the episode.
+        seed: of the rollouts, of draws between equal actions and of the world.
+
+    Returns:
+        The episode, and the search for each of its moves.
+
+    Raises:
+        TextGameError: the game failed.
+        Exception: an error of a role, unchanged.
+    """
+
+    async def decide(
+        episode: Episode[Any, Any], searches: Sequence[MoveStatistics]
+    ) -> tuple[Any, MoveStatistics] | None:
+        said = said_by(episode.moves[-1].step) if episode.moves else ""
+        here = Scene(episode.state, said)
+        if not await agent.actions(here):
+            return None
+        stream = f"{seed}/{len(searches)}"
+        past = trajectory_of(episode)
+        found = await agent.search(Position(past.turns, here, past.score), rng=Random(stream))
+        root = statistics_of(found.root)
+        how = MoveStatistics(root, found.depth, found.simulations, found.reflections)
+        return best_action(found.root, Random(f"{stream}/tie")), how
+
+    return await play_decided(
+        agent.domain,
+        decide,
+        see=lambda step: observe(agent.domain, step.state, said_by(step)),
+        moves=moves,
+        seed=seed,
+    )
+
+
+class Game(NamedTuple):
+    """What a report says of a game.
+
+    Attributes:
+        name: of the game.
+        max_score: the highest possible score; 0 if unknown.
+        seconds: what playing cost; nothing in a world that is no text game.
+    """
+
+    name: str
+    max_score: float
+    seconds: GameSeconds
+
+
+def game_of(problem: Problem[Any]) -> Game:
+    """The game of a problem; any other world is a game named after its task, without points."""
+    world = problem.world
+    if isinstance(world, TextGameDomain):
+        return Game(world.name, world.max_score, world.seconds)
+    return Game(problem.task, 0.0, GameSeconds())
+
+
+async def game_outcome(
+    problem: Problem[Any],
+    episode: Episode[Any, Any],
+    *,
+    settings: Settings,
+    seed: int,
+    decisions: Sequence[Mapping[str, Any]] = (),
+    seconds_engine: float = 0.0,
+    simulations: int = 0,
+    reflections: int = 0,
+    priors: int = 0,
+    best_score: float | None = None,
+    text: str = "",
+    oracles: Sequence[Mapping[str, object]] = (),
+) -> Outcome:
+    """The outcome of a game.
+
+    Only a game that ended in victory is a success. A game that was cut short is none, whatever its
+    score. A game that ended, and of which nothing tells whether it is won, is not judged.
+
+    Args:
+        problem: what was planned.
+        episode: the game as it was played; of several rounds, the last.
+        settings: of the agent.
+        seed: of the trial.
+        decisions: how each move was chosen, JSON-able; one for each move, or none at all.
+        seconds_engine: time with at least one question waiting for its answer.
+        simulations: of all searches.
+        reflections: number of kept reflections.
+        priors: number of questions to the LLM policy.
+        best_score: the highest score of all rounds; by default that of this episode.
+        text: about the decisions, for people.
+        oracles: descriptions of the roles that rules answered.
+    """
+    trajectory, execution = trajectory_of(episode), await episode.recorded()
+    game, ending = game_of(problem), trajectory.ending or "horizon"
+    # Times and interpreter steps depend on which transitions were remembered.
+    work = {
+        "seconds_engine": seconds_engine,
+        "seconds_valid_actions": game.seconds.valid_actions.seconds,
+        "seconds_simulation": game.seconds.simulation,
+        "interpreter_steps": game.seconds.steps,
+    }
+    moves = [
+        {
+            "observation": str(turn.observation),
+            "action": turn.action,
+            "reward": turn.reward,
+            "score": turn.score,
+        }
+        for turn in trajectory.turns
+    ]
+    for move, decision in zip(moves, decisions, strict=bool(decisions)):
+        move.update(decision)
+    score, most = trajectory.score, game.max_score
+    of_most = f" of {most:g}" if most else ""
+    conclusion = f"{game.name}: {score:g}{of_most} points, {ending}"
+    return Outcome(
+        success=execution.success,
+        plan=tuple(turn.action for turn in trajectory.turns),
+        metrics={
+            **execution.metrics(),
+            "game": game.name,
+            "score": score,
+            "best_score": trajectory.best_score if best_score is None else best_score,
+            "max_score": most,
+            "normalised_score": score / most if most else None,
+            "moves": len(trajectory.turns),
+            "ending": ending,
+            "simulations": simulations,
+            **work,
+            "reflections": reflections,
+            "priors": priors,
+        },
+        unrepeatable=frozenset(work),
+        trace={
+            "task": problem.task,
+            "seed": seed,
+            "settings": settings.to_json(),
+            **({"oracles": list(oracles)} if oracles else {}),
+            "game": game.name,
+            "moves": moves,
+            "last": str(trajectory.last),
+            "ending": ending,
+        },
+        text="\n\n".join(part for part in (text, conclusion) if part),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MoveStatistics:
+    """The result of the search for one move. Each action's statistics are a column of Table 4.
+
+    Attributes:
+        root: the statistics of every valid action.
+        depth: H of the last tree.
+        simulations: of all trees.
+        reflections: ℳ_c at the end.
+    """
+
+    root: tuple[ActionStatistics, ...]
+    depth: int
+    simulations: int
+    reflections: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """For a trace."""
+        return {
+            "root": [one.to_json() for one in self.root],
+            "depth": self.depth,
+            "simulations": self.simulations,
+            "reflections": list(self.reflections),
+        }
+
+
+async def first_move_metrics(
+    world: Domain[Any, Any], root: Sequence[ActionStatistics], *, executed: str, seed: int
+) -> dict[str, Any]:
+    """The first search's statistics of the greedy action and of the best other action.
+
+    The greedy action is the action of s_0 with the highest reward, if that is above 0. It counts
+    even if the search never visited it: such a search has not taken the bait.
+
+    Args:
+        world: the game; each action of s_0 is played in it once.
+        root: statistics of all actions of s_0.
+        executed: a_0.
+        seed: of the world.
+
+    Returns:
+        greedy_first: whether a_0 is the greedy action.
+        greedy_q, greedy_prior, greedy_visits: its Q(s_0, a), π(a|s_0) and N(s_0, a). Q is None if
+            the search never visited it.
+        patient_q, patient_prior, patient_visits: the same of the visited action with the highest Q
+            among the others; missing if no other action was visited.
+        An empty mapping if there is no greedy action.
+    """
+    start = await settled(world.start(seed))
+    happening = world_draws(seed)
+    named = {str(action): action for action in await settled(world.actions(start))}
+    rewards = [
+        (await settled(world.step(start, named.get(one.action, one.action), happening))).reward
+        for one in root
+    ]
+    if max(rewards) <= 0:
+        return {}
+    greedy = root[rewards.index(max(rewards))]
+    metrics: dict[str, Any] = {
+        "greedy_first": executed == greedy.action,
+        "greedy_q": greedy.value if greedy.visits else None,
+        "greedy_prior": greedy.prior,
+        "greedy_visits": greedy.visits,
+    }
+    others = [one for one in root if one.visits and one is not greedy]
+    if others:
+        patient = max(others, key=lambda one: one.value or 0.0)
+        metrics["patient_q"] = patient.value
+        metrics["patient_prior"] = patient.prior
+        metrics["patient_visits"] = patient.visits
+    return metrics
+
+
+def format_searches(turns: Sequence[GameTurn], searches: Sequence[MoveStatistics]) -> str:
+    """Writes every move with the statistics of its root, best Q first, as an aligned table."""
+    blocks = []
+    for number, (turn, found) in enumerate(zip(turns, searches, strict=True), start=1):
+        width = max(len(one.action) for one in found.root)
+        lines = [
+            f"{number}. {turn.action} (reward {turn.reward:g}, score {turn.score:g}; "
+            f"H {found.depth}, {found.simulations} simulations)",
+            f"   {'':{width}}  {'Q':>8}  {'prior':>5}  {'N':>6}",
+        ]
+        ranked = sorted(found.root, key=lambda one: (-(one.value or 0.0), -(one.visits or 0)))
+        lines.extend(
+            f"   {one.action:{width}}  {one.value:8.2f}  {one.prior:5.2f}  {one.visits:6d}"
+            for one in ranked
+        )
+        lines.extend(f"   reflection: {reflection}" for reflection in found.reflections)
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
