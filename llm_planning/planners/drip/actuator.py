@@ -14,18 +14,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
+from llm_planning.execution.option_roles import PlanAsking
+from llm_planning.execution.option_settings import POLICY_ROLES
+from llm_planning.execution.options import Executing, metrics_of
+from llm_planning.execution.policies import policies_of
 from llm_planning.planners.drip.questions import Applied
-from llm_planning.planners.tree_of_options.asking import OptionAsking
-from llm_planning.planners.tree_of_options.executing import Executing, metrics_of
-from llm_planning.planners.tree_of_options.policies import policies_of
-from llm_planning.planners.tree_of_options.settings import POLICY_ROLES
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
+    from llm_planning.execution.options import Executed
+    from llm_planning.execution.policies import Policies
     from llm_planning.planners.drip.questions import Application, DripDomain
     from llm_planning.planners.drip.settings import ActingSettings, CarryingSettings
-    from llm_planning.planners.tree_of_options.executing import Executed
-    from llm_planning.planners.tree_of_options.policies import Policies
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
@@ -56,7 +56,7 @@ class Actuator(Generic[S, A]):
     """
 
     def __init__(
-        self, ask: OptionAsking[S, A], policies: Policies[S, A], run: Executing[S, A]
+        self, ask: PlanAsking[S, A], policies: Policies[S, A], run: Executing[S, A]
     ) -> None:
         self._ask = ask
         self._policies = policies
@@ -79,7 +79,7 @@ class Actuator(Generic[S, A]):
         demand_primitives(problem.world, settings)
         how = settings.of_execution(settings.budget)
         world: Any = problem.world
-        ask: OptionAsking[S, A] = OptionAsking(world, engines, how, seed=seed)
+        ask: PlanAsking[S, A] = PlanAsking(world, engines, how, seed=seed)
         policies = await policies_of(world, ask, how)
         run = await Executing.begin(problem, policies, how, seed=seed, number=0)
         return cls(ask, policies, run)

@@ -20,6 +20,9 @@ from functools import lru_cache, partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from llm_planning.execution.option_roles import PlanRoles
+from llm_planning.execution.option_settings import PromptSettings
+from llm_planning.execution.options import OptionState
 from llm_planning.planners.drip.questions import (
     Application,
     Decomposition,
@@ -28,16 +31,6 @@ from llm_planning.planners.drip.questions import (
 )
 from llm_planning.planners.drip.roles import END, VERDICTS, DripRoles, JudgementAnswer
 from llm_planning.planners.drip.settings import ROLES
-from llm_planning.planners.tree_of_options.answers import plain_reason
-from llm_planning.planners.tree_of_options.roles import (
-    DONE,
-    FEASIBLE,
-    INFEASIBLE,
-    NOT_DONE,
-    OptionRoles,
-)
-from llm_planning.planners.tree_of_options.settings import PromptSettings
-from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles import missing_for_rules, on_the_way
 from llm_planning.roles.exercises import (
     HELD_OUT,
@@ -50,6 +43,7 @@ from llm_planning.roles.exercises import (
     shortens,
     situation_of,
 )
+from llm_planning.roles.options import DONE, FEASIBLE, INFEASIBLE, NOT_DONE, plain_reason
 from llm_planning.roles.short import words_of
 
 if TYPE_CHECKING:
@@ -335,7 +329,7 @@ def _specs(domain: Any) -> Mapping[str, RoleSpec[Any, Any]]:  # noqa: ANN401
 
 @lru_cache(64)
 def _plan_spec(domain: Any) -> RoleSpec[Any, Any]:  # noqa: ANN401
-    return OptionRoles(domain, PromptSettings.read({}), seed=0).decompose()
+    return PlanRoles(domain, PromptSettings.read({}), seed=0).decompose()
 
 
 def _grade_decomposition(spec: RoleSpec[Any, Any], right: Sequence[Any], said: Any) -> Grade:  # noqa: ANN401

@@ -14,18 +14,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.execution.episode import execute, told_milestones
+from llm_planning.execution.option_roles import PlanAsking
+from llm_planning.execution.whole_plans import executed_plan, first_state
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.actuator import demand_primitives
 from llm_planning.planners.drip.outcome import carried_out
-from llm_planning.planners.tree_of_options.asking import OptionAsking
-from llm_planning.planners.tree_of_options.planner import executed_plan, first_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_planning.execution.episode import Execution
+    from llm_planning.execution.options import Candidate, OptionDomain
     from llm_planning.planners.drip.settings import OneAnswerSettings, PlanAndSolveSettings
-    from llm_planning.planners.tree_of_options.states import Candidate, OptionDomain
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
@@ -38,7 +38,7 @@ async def chain_of_thought(
     seed: int,
 ) -> Outcome:
     """CoT: plans by one answer, and carries all of it out, also beyond the goal."""
-    ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
+    ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
     steps = await ask.decompose()(await first_state(problem.world, seed))
     plan = [step.proposed for step in steps]
     return _outcome(problem, ask, steps, await carried_out(problem.world, plan, seed=seed))
@@ -57,7 +57,7 @@ async def plan_and_solve(
         SettingsError: the domain has no control primitives for skills or programs.
     """
     demand_primitives(problem.world, settings)
-    ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
+    ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
     steps = await ask.decompose()(await first_state(problem.world, seed))
     plan = [step.proposed for step in steps]
     if settings.execution != "direct":
@@ -76,7 +76,7 @@ async def plan_and_solve(
 
 def _outcome(
     problem: Problem[Any],
-    ask: OptionAsking[Any, Any],
+    ask: PlanAsking[Any, Any],
     steps: Sequence[Candidate[Any]],
     execution: Execution[Any, Any],
 ) -> Outcome:

@@ -29,10 +29,16 @@ from llm_planning.planners.drip.questions import (
     NextAction,
 )
 from llm_planning.planners.drip.settings import TreeSettings
-from llm_planning.planners.tree_of_options.answers import REASON, Reason, one_option, reasoned
-from llm_planning.planners.tree_of_options.prompts import listed, written_fields
 from llm_planning.roles import Items, Kinds, Prompt, RoleSpec, Rule, on_the_way
 from llm_planning.roles.mistakes import Mistakes, names_of
+from llm_planning.roles.options import (
+    REASON,
+    Reason,
+    listed,
+    one_option,
+    reasoned,
+    written_fields,
+)
 from llm_planning.roles.short import short_words
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from llm_planning.domain import Need
+from llm_planning.execution.option_settings import POLICY_ROLES
 from llm_planning.planners.drip.agenda import drip_plus
 from llm_planning.planners.drip.exercises import subtask_exercises
 from llm_planning.planners.drip.forward import react
@@ -18,7 +19,6 @@ from llm_planning.planners.drip.settings import (
     PlanAndSolveSettings,
     ReactSettings,
 )
-from llm_planning.planners.tree_of_options.settings import POLICY_ROLES
 from llm_planning.specs import PlannerSpec
 
 _NAMES_OPTIONS = Need("grammar", "names its options")

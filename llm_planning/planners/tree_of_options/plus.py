@@ -14,33 +14,30 @@ It differs from ToO in four things.
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.files import at_home
-from llm_planning.domain import A, S
+from llm_planning.domain import A, S, settled
+from llm_planning.execution.options import Candidate, Executing, OptionState, is_shown
+from llm_planning.execution.policies import policies_of
+from llm_planning.execution.whole_plans import outcome_of
+from llm_planning.planners.tree_of_options.algorithm import TreeOfOptions
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
-from llm_planning.planners.tree_of_options.executing import Executing
-from llm_planning.planners.tree_of_options.planner import node_json, outcome_of, tree_metrics
-from llm_planning.planners.tree_of_options.policies import policies_of
-from llm_planning.planners.tree_of_options.program_roles import is_shown
-from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED
-from llm_planning.planners.tree_of_options.search import TreeOfOptions, WorldModel
+from llm_planning.planners.tree_of_options.outcome import node_json, tree_metrics
 from llm_planning.search import best_path, format_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llm_planning.execution.options import OptionDomain, PolicyQuestion, Verdict
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.tree_of_options.executing import Verdict
-    from llm_planning.planners.tree_of_options.search import OptionNode
+    from llm_planning.planners.tree_of_options.algorithm import OptionNode
     from llm_planning.planners.tree_of_options.settings import (
         FeasibleSearchSettings,
         PlusSettings,
-    )
-    from llm_planning.planners.tree_of_options.states import (
-        OptionDomain,
-        OptionState,
-        PolicyQuestion,
     )
     from llm_planning.roles import Engines
     from llm_planning.search import Node
@@ -90,6 +87,52 @@ async def too_plus(
     )
 
 
+class WatchedTree(TreeOfOptions[S, A]):
+    """The search, with what options did when they were executed.
+
+    Args:
+        start: see `TreeOfOptions`; so are the next two.
+        ask: makes the roles.
+        settings: of the search.
+        effects: what options did so far.
+    """
+
+    def __init__(
+        self,
+        start: OptionState[S, A],
+        ask: OptionAsking[S, A],
+        settings: FeasibleSearchSettings,
+        effects: Effects[S, A],
+    ) -> None:
+        # A prerequisite is asked for always: it stands beside the option.
+        super().__init__(start, ask, settings.model_copy(update={"infeasible": "repair"}))
+        self._effects = effects
+
+    async def propose(self, tau: OptionState[S, A]) -> Sequence[Candidate[A]]:
+        """Names candidates, and after them options that worked, not done yet on this path."""
+        proposed = list(await super().propose(tau))
+        known = {one.proposed for one in proposed} | set(tau.options)
+        worked = (option for option in reversed(self._effects.seen) if option not in known)
+        most = self.settings.k
+        return [*proposed, *(Candidate(one, one, "it worked") for one in islice(worked, most))]
+
+    async def check(self, tau: OptionState[S, A], option: A) -> tuple[Sequence[A], str | None]:
+        """Puts the prerequisite beside an infeasible ω̃, and leaves out what is hopeless."""
+        found, obstacle = await super().check(tau, option)
+        beside = found if obstacle is None else (option, *found)
+        return [one for one in beside if not self._effects.is_hopeless(tau.state, one)], obstacle
+
+    async def predict(
+        self, tau: OptionState[S, A], option: A
+    ) -> tuple[OptionState[S, A], Mapping[str, int]]:
+        """Predicts only what was never seen."""
+        state = self._effects.expect(tau.state, option)
+        if state is None:
+            return await super().predict(tau, option)
+        described = await settled(self._domain.describe(state))
+        return OptionState(tau.goal, state, described, (*tau.options, option)), {}
+
+
 class Watch(Generic[S, A]):
     """The searches of a trial, between which options are executed.
 
@@ -105,8 +148,6 @@ class Watch(Generic[S, A]):
         self._ask = ask
         self._settings = settings
         self.effects = effects
-        self._world_model = WorldModel(dynamics=self.effects.dynamics, moment=NOW, judged=PREDICTED)
-        self._propose = self.effects.proposing(ask.propose(settings.k, NOW), settings.k)
         self.roots: list[Node[Any, Any]] = []
         self.trees: list[dict[str, Any]] = []
 
@@ -157,15 +198,7 @@ class Watch(Generic[S, A]):
         self, tau: OptionState[S, A], kept: OptionNode[S, A] | None
     ) -> OptionNode[S, A]:
         """Searches from the real state, in what is left of the last tree."""
-        model: TreeOfOptions[S, A] = TreeOfOptions(
-            tau,
-            self._ask,
-            self._settings,
-            world_model=self._world_model,
-            check=self.effects.checking,
-            propose=self._propose,
-        )
-        root = await model.search(kept)
+        root = await WatchedTree(tau, self._ask, self._settings, self.effects).search(kept)
         self.roots.append(root)
         self.trees.append({"visits": root.visits, "value": root.value, **node_json(root)})
         return root

@@ -1,79 +1,29 @@
-"""The planners ToO and CoT: each plans on predictions, then executes the plan in the domain."""
+"""A whole plan in options: one answer writes it, or a search does; then it is executed.
+
+Source: ToO, Section 3.2 (execution) and Section 4.1 (Chain of Thought).
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.lines import lines_of
 from llm_planning.domain import settled
 from llm_planning.execution.episode import told_milestones
+from llm_planning.execution.option_roles import PlanAsking
+from llm_planning.execution.option_settings import EXECUTION_ROLES
+from llm_planning.execution.options import Executing, OptionState, metrics_of
+from llm_planning.execution.policies import policies_of
 from llm_planning.outcome import Outcome
-from llm_planning.planners.tree_of_options.asking import OptionAsking
-from llm_planning.planners.tree_of_options.executing import Executing, costs_of, metrics_of
-from llm_planning.planners.tree_of_options.policies import policies_of
-from llm_planning.planners.tree_of_options.search import (
-    WORLD_MODEL,
-    TreeOfOptions,
-    checked,
-)
-from llm_planning.planners.tree_of_options.states import OptionState
-from llm_planning.search import best_path, edges_below, format_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from llm_planning.planners.tree_of_options.executing import Attempt, Executed
-    from llm_planning.planners.tree_of_options.policies import Policies
-    from llm_planning.planners.tree_of_options.search import Check, SearchState, WorldModel
-    from llm_planning.planners.tree_of_options.settings import (
-        ExecutionSettings,
-        OptionSearchSettings,
-    )
-    from llm_planning.planners.tree_of_options.states import Candidate, OptionDomain
+    from llm_planning.execution.option_settings import ExecutionSettings
+    from llm_planning.execution.options import Attempt, Executed, OptionDomain
+    from llm_planning.execution.policies import Policies
     from llm_planning.roles import Engines
-    from llm_planning.search import Edge, Node
     from llm_planning.specs import Problem
-
-    Ask = OptionAsking[Any, Any]
-
-
-async def tree_of_options(
-    problem: Problem[OptionDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: OptionSearchSettings,
-    seed: int,
-    world_model: WorldModel = WORLD_MODEL,
-    check: Callable[[Ask, Any, str], Check[Any, Any]] = checked,
-) -> Outcome:
-    """Searches, and executes the path of argmax Q from the root (Algorithm 1, line 7).
-
-    Args:
-        problem: its domain has a `grammar`, and a `state_model` for `WORLD_MODEL`.
-        engines: answer the roles.
-        settings: of the search; for `checked` they are `FeasibleSearchSettings`.
-        seed: of the start, the proposals and the world.
-        world_model: `WORLD_MODEL`, or `NO_WORLD_MODEL` to plan with s_0 and the options done.
-        check: `checked` or `unchecked`.
-    """
-    ask: Ask = OptionAsking(problem.world, engines, settings, seed=seed)
-    start = await first_state(problem.world, seed)
-    root = await TreeOfOptions(start, ask, settings, world_model=world_model, check=check).search()
-    path = best_path(root)
-    last = path[-1].node if path else None
-    return await executed_plan(
-        [edge.action for edge in path],
-        problem,
-        ask,
-        settings,
-        metrics={
-            "predicted_success": last is not None and last.memo.done is True,
-            **tree_metrics(root),
-        },
-        trace={"tree": {"visits": root.visits, "value": root.value, **node_json(root)}},
-        text=format_tree(root),
-    )
 
 
 async def chain_of_thought(
@@ -84,7 +34,7 @@ async def chain_of_thought(
     seed: int,
 ) -> Outcome:
     """CoT: one answer breaks the goal down into at most d options, from s_0 alone (Section 4.1)."""
-    ask: Ask = OptionAsking(problem.world, engines, settings, seed=seed)
+    ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
     chain = await ask.decompose()(await first_state(problem.world, seed))
     return await executed_plan(
         [one.proposed for one in chain],
@@ -110,7 +60,7 @@ async def first_state(domain: OptionDomain[Any, Any], seed: int) -> OptionState[
 async def executed_plan(
     plan: Sequence[Any],
     problem: Problem[OptionDomain[Any, Any]],
-    ask: Ask,
+    ask: PlanAsking[Any, Any],
     settings: ExecutionSettings,
     *,
     metrics: Mapping[str, Any],
@@ -147,7 +97,7 @@ async def executed_plan(
 def outcome_of(
     plan: Sequence[Any],
     problem: Problem[OptionDomain[Any, Any]],
-    ask: Ask,
+    ask: PlanAsking[Any, Any],
     executed: Sequence[Executed[Any, Any]],
     policies: Policies[Any, Any],
     *,
@@ -213,49 +163,18 @@ def _told_attempt(number: int, attempt: Attempt[Any]) -> list[str]:
     ]
 
 
-def tree_metrics(root: Node[SearchState[Any, Any], Any]) -> dict[str, int]:
-    """The size of a tree."""
-    below = list(edges_below(root))
-    nodes = [root, *(edge.node for _, edge in below if edge.node is not None)]
-    dead_ends = sum(node.memo.dead_end for node in nodes if node.memo is not None)
-    return {
-        "nodes": len(below) + 1,
-        "expansions": sum(bool(node.edges) for node in nodes) + dead_ends,
-        "dead_ends": dead_ends,
-        "depth": max((depth for depth, _ in below), default=0),
-    }
+def costs_of(ask: PlanAsking[Any, Any]) -> dict[str, int]:
+    """What planning and execution cost so far.
 
-
-def node_json(node: Node[SearchState[Any, Any], Any] | None) -> dict[str, Any]:
-    """The candidates left out at a node, and its edges with their subtrees."""
-    memo = node.memo if node else None
-    return {
-        "left_out": [_candidate_json(one) for one in memo.left_out] if memo else [],
-        "edges": [_edge_json(edge) for edge in (node.edges if node else None) or ()],
-    }
-
-
-def _edge_json(edge: Edge[SearchState[Any, Any], Any]) -> dict[str, Any]:
-    """An edge with the subtree below it."""
-    reached = edge.step.state if edge.step else None
-    memo = edge.node.memo if edge.node else None
-    return {
-        "option": str(edge.action),
-        "visits": edge.visits,
-        "value": edge.value,
-        "reward": edge.step.reward if edge.step else 0.0,
-        "candidate": _candidate_json(reached.candidate) if reached and reached.candidate else None,
-        "scores": dict(reached.scores) if reached else {},
-        "state": reached.tau.described if reached else "",
-        "clipped": dict(reached.clipped) if reached else {},
-        "done": memo.done if memo else None,
-        **node_json(edge.node),
-    }
-
-
-def _candidate_json(candidate: Candidate[Any]) -> dict[str, Any]:
-    return {
-        **asdict(candidate),
-        "option": None if candidate.option is None else str(candidate.option),
-        "proposed": str(candidate.proposed),
-    }
+    Returns:
+        planning_calls, planning_tokens, execution_calls, execution_tokens: of models, tokens read
+            and written. planning_questions, execution_questions: askings of roles, whoever answers.
+    """
+    planning = [role for role in ask.settings.known_roles if role not in EXECUTION_ROLES]
+    costs: dict[str, int] = {}
+    for phase, roles in (("planning", planning), ("execution", EXECUTION_ROLES)):
+        calls, tokens = ask.tokens(roles)
+        costs[f"{phase}_calls"] = calls
+        costs[f"{phase}_tokens"] = tokens
+        costs[f"{phase}_questions"] = sum(ask.asked[role] for role in roles)
+    return costs

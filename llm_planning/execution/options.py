@@ -1,28 +1,34 @@
-"""Options executed in the real world (Section 3.2, Algorithm 2).
+"""Options: plans of them, their execution in the real world (ToO, Section 3.2, Algorithm 2).
 
-An attempt is one execution of an in-option policy π_ω. Success is what the world says.
+An attempt is one execution of an in-option policy π_ω. Success is what the world says. The numbers
+in the margin are the lines of Algorithm 2.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from llm_planning.domain import A, S, settled
 from llm_planning.execution.episode import Episode
-from llm_planning.planners.tree_of_options.program_roles import is_shown
-from llm_planning.planners.tree_of_options.settings import EXECUTION_ROLES
-from llm_planning.planners.tree_of_options.states import OptionState, PolicyQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from llm_planning.domain import Domain, Grammar, StateModel
     from llm_planning.execution.episode import Move
-    from llm_planning.planners.tree_of_options.asking import OptionAsking
-    from llm_planning.planners.tree_of_options.policies import Policies
-    from llm_planning.planners.tree_of_options.settings import ExecutionSettings
+    from llm_planning.execution.option_settings import ExecutionSettings
+    from llm_planning.execution.policies import Policies
     from llm_planning.specs import Problem
+
+    class OptionDomain(Domain[S, A]):
+        """A domain with a grammar of its options and a model of its state."""
+
+        grammar: Grammar[A]
+        state_model: StateModel[S]
+
 
 Verdict: TypeAlias = Literal["done", "again", "leave"]
 """After an attempt at ω: it is done, it is tried again, or it is left."""
@@ -31,6 +37,96 @@ Judge: TypeAlias = "Callable[[PolicyQuestion[S, A]], Awaitable[Verdict]]"
 
 _STRIDE = 1_000_003
 """The distance between the seeds of the worlds in which one plan is executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionState(Generic[S, A]):
+    """The option-level state τ_i = [ŝ_i, ω_1, ..., ω_i] (Section 3.1), on the way to a goal.
+
+    Attributes:
+        goal: in words.
+        state: ŝ_i; without a world model always s_0.
+        described: ŝ_i in words.
+        options: ω_1 to ω_i.
+        since: the options after `state`: all without a world model, none with one.
+        feedback: what the world said of each of `options`; empty before they are executed.
+    """
+
+    goal: str
+    state: S
+    described: str = ""
+    options: tuple[A, ...] = ()
+    since: tuple[A, ...] = ()
+    feedback: tuple[str, ...] = ()
+
+    @property
+    def history(self) -> str:
+        """The options as numbered lines. Along a path, lines are only added."""
+        said = zip_longest(self.options, self.feedback)
+        lines = [
+            f"{i}. {option}: {heard}" if heard else f"{i}. {option}"
+            for i, (option, heard) in enumerate(said, start=1)
+        ]
+        return "\n".join(lines) or "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyQuestion(Generic[S, A]):
+    """A question about an option ω that is executed (Section 3.2): for π_ω, or for β_ω.
+
+    Attributes:
+        tau: the real s_{t_m}, with the options that were executed before ω.
+        option: ω.
+        before: τ with the state s_{t_1} in which ω was begun.
+        m: the attempt at ω, from 1.
+        program: of the last attempt; empty before the first, and where verbs are executed.
+        feedback: of the last attempt, feedback^(m-1); empty before the first.
+        critique: what LLM_β missed after the last attempt; empty before the first, and from rules.
+        moves: of the last attempt, in order.
+        skills: the retrieved skills, as a model reads them.
+        explanation: how ω is done, in a model's words; empty if nobody was asked.
+    """
+
+    tau: OptionState[S, A]
+    option: A
+    before: OptionState[S, A]
+    m: int = 1
+    program: str = ""
+    feedback: str = ""
+    critique: str = ""
+    moves: tuple[Move[S, A], ...] = ()
+    skills: str = ""
+    explanation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Generic[A]):
+    """A proposed option, and what the check made of it.
+
+    Attributes:
+        option: ω, which expands the node; None if ω̃ was dropped.
+        proposed: ω̃; a repair makes ω differ from it.
+        reasoning: why the model proposed ω̃.
+        obstacle: why ω̃ is infeasible; None if it is feasible or was not checked.
+    """
+
+    option: A | None
+    proposed: A
+    reasoning: str = ""
+    obstacle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Whether an option that was executed is done: β_ω.
+
+    Attributes:
+        done: whether it is.
+        critique: what is missing, by who judges; empty if it is done, and from rules.
+    """
+
+    done: bool
+    critique: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,18 +381,26 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
     }
 
 
-def costs_of(ask: OptionAsking[Any, Any]) -> dict[str, int]:
-    """What planning and execution cost so far.
+def approach(domain: Any, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noqa: ANN401
+    """The verbs that carry an option out.
 
-    Returns:
-        planning_calls, planning_tokens, execution_calls, execution_tokens: of models, tokens read
-            and written. planning_questions, execution_questions: askings of roles, whoever answers.
+    The first policy is the option itself. Later ones are the domain's `approach`.
     """
-    planning = [role for role in ask.settings.known_roles if role not in EXECUTION_ROLES]
-    costs: dict[str, int] = {}
-    for phase, roles in (("planning", planning), ("execution", EXECUTION_ROLES)):
-        calls, tokens = ask.tokens(roles)
-        costs[f"{phase}_calls"] = calls
-        costs[f"{phase}_tokens"] = tokens
-        costs[f"{phase}_questions"] = sum(ask.asked[role] for role in roles)
-    return costs
+    on = getattr(domain, "approach", None)
+    if on is None or question.m == 1:
+        return (question.option,)
+    found: Sequence[A] = on(question.before.state, question.tau.state, question.option)
+    return found
+
+
+def is_shown(domain: Any, question: PolicyQuestion[S, A]) -> bool:  # noqa: ANN401
+    """Whether the world shows that an option is done.
+
+    The domain's `shows` says so. Without it, the option is done if it was carried out completely.
+    """
+    shows = getattr(domain, "shows", None)
+    if shows is not None:
+        return bool(shows(question.before.state, question.tau.state, question.option))
+    return any(
+        move.action == question.option and move.step.obstacle is None for move in question.moves
+    )
