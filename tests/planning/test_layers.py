@@ -115,7 +115,9 @@ def test_rooms_of_planners_do_not_import_each_other(room):
     assert not wrong
 
 
-@pytest.mark.parametrize("path", PLANNERS.glob("*/algorithm.py"), ids=lambda one: one.parent.name)
+@pytest.mark.parametrize(
+    "path", sorted(PLANNERS.glob("*/algorithm.py")), ids=lambda one: one.parent.name
+)
 def test_an_algorithm_knows_no_variants_of_itself(path):
     room = f"llm_planning.planners.{path.parent.name}"
     assert not imported(path) & {f"{room}.{one}" for one in ("plus", "baselines", "specs")}
