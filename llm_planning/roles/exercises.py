@@ -20,6 +20,7 @@ from llm_serving.answers import compact, parse
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from llm_planning.domain import Judged
     from llm_planning.roles.asking import RoleSpec
     from llm_serving.engine import Engine
     from llm_serving.request import Message
@@ -282,7 +283,18 @@ class Teacher(Protocol[S, A]):
         ...
 
     def evidence(self, state: S, option: A) -> str:
-        """Why an option is feasible in a state, in a few words."""
+        """Why an option is feasible in a state or is not, in a few words."""
+        ...
+
+    def judged(self, domain: Any, state: S, subtask: A, parent: A | None) -> Judged:  # noqa: ANN401
+        """The judgement of a domain that judges subtasks, with a reason that can be learned.
+
+        Args:
+            domain: one of a situation's.
+            state: in which the subtask is judged.
+            subtask: an option.
+            parent: what it was decomposed from; None for the goal.
+        """
         ...
 
     def prediction(self, state: S, option: A) -> BaseModel:

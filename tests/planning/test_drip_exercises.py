@@ -13,6 +13,8 @@ from command_line import invoke
 import llm_planning.commands.sweep as sweep_module
 from llm_planning import model_configs
 from llm_planning.commands.distill import LessonOptions, _makers
+from llm_planning.environments.blocksworld.blocks import BlockAction, Blocks, Goal, Puzzle
+from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.teacher import SIZES, BlocksworldTeacher, _is_new
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.drip.exercises import HIDDEN, SHOWN, WHOLE, subtask_exercises
@@ -162,6 +164,27 @@ def test_larger_problems_are_held_out():
 def test_what_cannot_be_held_out(held_out, said):
     with pytest.raises(ValueError, match=said):
         BlocksworldTeacher(held_out=held_out)
+
+
+@pytest.mark.parametrize(
+    ("subtask", "parent", "judged"),
+    [
+        (("stack", "c", "a"), None, ("true", "c b; a e d")),
+        (("stack", "e", "a"), None, ("false", "e d; a e d")),
+        (("stack", "a", "e"), None, ("done", "block a stands on block e")),
+        (("stack", "a", "b"), None, ("false", "block b is not clear: block c stands on it")),
+        (("put-down", "a"), ("stack", "d", "e"), ("true", "d; e d")),
+        (("put-down", "a"), ("stack", "b", "e"), ("done", "b; e d")),
+        (("put-down", "a"), None, ("true", "block a can always be put down")),
+    ],
+)
+def test_a_reason_copies_the_towers_where_they_decide(subtask, parent, judged):
+    state = Blocks.of({"a": "e", "e": "d", "d": "table", "c": "b", "b": "table"})
+    domain = Blocksworld(Puzzle("towers", state, Goal((("c", "a"),))))
+    option, above = BlockAction(*subtask), parent and BlockAction(*parent)
+    said = BlocksworldTeacher().judged(domain, state, option, above)
+    assert said == judged
+    assert said.verdict == domain.judge(state, option, above).verdict
 
 
 def test_tree_of_options_is_asked_in_blocksworld():

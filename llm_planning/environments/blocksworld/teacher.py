@@ -11,6 +11,7 @@ from hashlib import blake2b
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final
 
+from llm_planning.domain import Judged
 from llm_planning.environments.blocksworld.blocks import (
     TABLE,
     BlockAction,
@@ -29,7 +30,7 @@ from llm_planning.roles import RuleWalks
 from llm_planning.roles.exercises import HELD_OUT, SEEN, Situation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from random import Random
 
     from pydantic import BaseModel
@@ -132,8 +133,19 @@ class BlocksworldTeacher:
         return ()
 
     def evidence(self, state: Blocks, option: BlockAction) -> str:
-        """Why an option is feasible."""
-        return judged(Goal(()), state, option, None).reason
+        """Why an option is feasible or not; see `_reason`."""
+        return _reason(state, option, None)
+
+    def judged(
+        self,
+        domain: Blocksworld,  # noqa: ARG002
+        state: Blocks,
+        subtask: BlockAction,
+        parent: BlockAction | None,
+    ) -> Judged:
+        """What the rules judge; see `_reason`."""
+        verdict = judged(Goal(()), state, subtask, parent).verdict
+        return Judged(verdict, _reason(state, subtask, parent))
 
     def prediction(self, state: Blocks, option: BlockAction) -> BaseModel:
         """The state after the option."""
@@ -156,6 +168,28 @@ def _drawn(size: int, rng: Random) -> Blocksworld:
 def _written(state: Blocks) -> BaseModel:
     _, model = language("variant", state.names)
     return model.write(state)
+
+
+def _reason(state: Blocks, option: BlockAction, parent: BlockAction | None) -> str:
+    """What decides about an option, as far as it can be read off the state.
+
+    Where it is whether two blocks are in one tower, each is copied with all that is below it: a
+    small model reads from equal last letters that the tower is one, but sees it at no glance.
+    """
+    if option.verb == PUT_DOWN and parent is not None and parent.verb == STACK:
+        pair = (parent.block, parent.onto)
+    elif option.verb == STACK and option.onto not in state.above:
+        pair = (option.block, option.onto)
+    else:
+        return judged(Goal(()), state, option, parent).reason
+    return "; ".join(" ".join(_down(state, block)) for block in pair)
+
+
+def _down(state: Blocks, block: str) -> Iterator[str]:
+    """A block and all below it, down to the table."""
+    while block != TABLE:
+        yield block
+        block = state.below[block]
 
 
 def _is_new(state: Blocks) -> bool:

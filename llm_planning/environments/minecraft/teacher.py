@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from llm_planning.domain import Judged
     from llm_planning.environments.minecraft.option_rules import CraftMode
     from llm_planning.environments.minecraft.option_world import OptionOutcome
     from llm_planning.environments.minecraft.state import State
@@ -214,7 +215,9 @@ class MinecraftTeacher:
         ]
 
     def evidence(self, state: State, option: Option) -> str:
-        """What a feasible option takes, or where it finds what it is about."""
+        """What an option lacks; else what it takes, or where it finds what it is about."""
+        if obstacle := self._world.feasible(state, option):
+            return obstacle
         if lost := _middle([one.change.lost for one in self._outcomes(state, option)]):
             held = state.inventory
             said = [f"{count} of {held.get(item, 0)} {item}" for item, count in lost.items()]
@@ -233,6 +236,12 @@ class MinecraftTeacher:
             tool = next((item for item in worn if item in tools), "")
             return f"{block} near, {tool} held"[:EVIDENCE] if tool else f"{block} near"
         return f"{option.item} near" if option.verb == "kill" else "nothing is missing"
+
+    def judged(
+        self, domain: Minecraft, state: State, subtask: Option, parent: Option | None
+    ) -> Judged:
+        """The domain's own judgement: a state names what its reason names."""
+        return domain.judge(state, subtask, parent)
 
     def prediction(self, state: State, option: Option) -> BaseModel:
         """The middle of some outcomes; of what a `find` shows, only what was looked for.

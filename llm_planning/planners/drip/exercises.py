@@ -238,7 +238,7 @@ class SubtaskExercises:
         found: dict[str, list[tuple[Any, Any, Any]]] = {verdict: [] for verdict in VERDICTS}
         for subtask, parent in pairs:
             if here.new or self._teacher.option_kind(subtask) == SEEN:
-                judged = domain.judge(state, subtask, parent)
+                judged = self._teacher.judged(domain, state, subtask, parent)
                 found[judged.verdict].append((subtask, parent, judged))
         return [one for several in found.values() for one in _some(several, most, rng)]
 

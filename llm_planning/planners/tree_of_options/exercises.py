@@ -157,8 +157,7 @@ class OptionExercises:
         domain = here.domains[0]
         for options, feasible in ((here.feasible, True), (here.infeasible, False)):
             for option in options[:_EACH]:
-                obstacle = domain.feasible(here.state, option)
-                reason = self._teacher.evidence(here.state, option) if feasible else obstacle
+                reason = self._teacher.evidence(here.state, option)
                 verdict = FEASIBLE if feasible else INFEASIBLE
                 yield self._exercise(
                     "feasibility",
