@@ -5,25 +5,57 @@ Source: ToO, Section 3.2 (execution) and Section 4.1 (Chain of Thought).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence  # noqa: TC003 (a dataclass's field)
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.lines import lines_of
-from llm_planning.domain import settled
+from llm_planning.domain import A, settled
 from llm_planning.execution.episode import told_milestones
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.option_settings import EXECUTION_ROLES
-from llm_planning.execution.options import Executing, OptionState, metrics_of
+from llm_planning.execution.options import Candidate, Executing, OptionState, metrics_of
 from llm_planning.execution.policies import policies_of
 from llm_planning.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from llm_planning.execution.option_settings import ExecutionSettings
     from llm_planning.execution.options import Attempt, Executed, OptionDomain
     from llm_planning.execution.policies import Policies
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPlan(Generic[A]):
+    """A plan that one answer wrote.
+
+    Attributes:
+        steps: options with their reasons, in order.
+    """
+
+    steps: Sequence[Candidate[A]]
+
+    @property
+    def options(self) -> list[A]:
+        """The options alone."""
+        return [one.proposed for one in self.steps]
+
+    def to_json(self) -> list[dict[str, str]]:
+        """For a trace."""
+        return [{"option": str(one.proposed), "reasoning": one.reasoning} for one in self.steps]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{i}. {one.proposed} ({one.reasoning})" for i, one in enumerate(self.steps, start=1)
+        )
+
+
+async def written_plan(ask: PlanAsking[Any, A]) -> WrittenPlan[A]:
+    """One answer breaks the goal down into at most d options, from s_0 alone."""
+    return WrittenPlan(await ask.decompose()(await first_state(ask.domain, ask.seed)))
 
 
 async def chain_of_thought(
@@ -33,21 +65,17 @@ async def chain_of_thought(
     settings: ExecutionSettings,
     seed: int,
 ) -> Outcome:
-    """CoT: one answer breaks the goal down into at most d options, from s_0 alone (Section 4.1)."""
+    """CoT: plans in one answer, and executes the options (ToO, Section 4.1)."""
     ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
-    chain = await ask.decompose()(await first_state(problem.world, seed))
+    plan = await written_plan(ask)
     return await executed_plan(
-        [one.proposed for one in chain],
+        plan.options,
         problem,
         ask,
         settings,
         metrics={},
-        trace={
-            "steps": [{"option": str(one.proposed), "reasoning": one.reasoning} for one in chain]
-        },
-        text="\n".join(
-            f"{i}. {one.proposed} ({one.reasoning})" for i, one in enumerate(chain, start=1)
-        ),
+        trace={"steps": plan.to_json()},
+        text=str(plan),
     )
 
 

@@ -10,13 +10,13 @@ from llm_planning.execution.option_settings import PromptSettings
 from llm_planning.planners.any_domain.roles import ActAsking, ShortActing, Situation
 from llm_planning.planners.any_domain.settings import PolicySettings
 from llm_planning.planners.drip.exercises import SubtaskExercises
-from llm_planning.planners.drip.questions import (
+from llm_planning.planners.drip.roles import (
     Application,
     Decomposition,
+    DripRoles,
     Judgement,
     NextAction,
 )
-from llm_planning.planners.drip.roles import DripRoles
 from llm_planning.planners.tree_of_options.roles import OptionRoles
 from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles import Engines

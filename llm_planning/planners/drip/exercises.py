@@ -23,13 +23,16 @@ from typing import TYPE_CHECKING, Any, Final
 from llm_planning.execution.option_roles import PlanRoles
 from llm_planning.execution.option_settings import PromptSettings
 from llm_planning.execution.options import OptionState
-from llm_planning.planners.drip.questions import (
+from llm_planning.planners.drip.roles import (
+    END,
+    VERDICTS,
     Application,
     Decomposition,
+    DripRoles,
     Judgement,
+    JudgementAnswer,
     NextAction,
 )
-from llm_planning.planners.drip.roles import END, VERDICTS, DripRoles, JudgementAnswer
 from llm_planning.planners.drip.settings import ROLES
 from llm_planning.roles import missing_for_rules, on_the_way
 from llm_planning.roles.exercises import (

@@ -7,11 +7,9 @@ from typing import Final
 
 from llm_planning.domain import Need
 from llm_planning.execution.option_settings import POLICY_ROLES
-from llm_planning.planners.drip.agenda import drip_plus
+from llm_planning.planners.drip.baselines import chain_of_thought, plan_and_solve, react
 from llm_planning.planners.drip.exercises import subtask_exercises
-from llm_planning.planners.drip.forward import react
-from llm_planning.planners.drip.levels import drip
-from llm_planning.planners.drip.one_answer import chain_of_thought, plan_and_solve
+from llm_planning.planners.drip.plus import drip_as_read, drip_plus
 from llm_planning.planners.drip.settings import (
     DripPlusSettings,
     DripSettings,
@@ -33,7 +31,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="drip",
         summary="DRIP: breaks the goal down backwards, and carries out what is executable",
         settings=DripSettings,
-        run=drip,
+        run=drip_as_read,
         roles=("decompose", "judge", "apply", *POLICY_ROLES),
         needs=(_NAMES_OPTIONS, _DECOMPOSES, _JUDGES),
     ),
