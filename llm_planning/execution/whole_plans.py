@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence  # noqa: TC003 (a dataclass's field)
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.lines import lines_of
@@ -19,11 +20,10 @@ from llm_planning.execution.policies import policies_of
 from llm_planning.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from llm_planning.execution.option_settings import ExecutionSettings
     from llm_planning.execution.options import Attempt, Executed, OptionDomain
-    from llm_planning.execution.policies import Policies
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
@@ -68,15 +68,8 @@ async def chain_of_thought(
     """CoT: plans in one answer, and executes the options (ToO, Section 4.1)."""
     ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
     plan = await written_plan(ask)
-    return await executed_plan(
-        plan.options,
-        problem,
-        ask,
-        settings,
-        metrics={},
-        trace={"steps": plan.to_json()},
-        text=str(plan),
-    )
+    told = {"trace": {"steps": plan.to_json()}, "text": str(plan)}
+    return await executed_plan(plan.options, problem, ask, settings, **told)
 
 
 async def first_state(domain: OptionDomain[Any, Any], seed: int) -> OptionState[Any, Any]:
@@ -86,16 +79,13 @@ async def first_state(domain: OptionDomain[Any, Any], seed: int) -> OptionState[
 
 
 async def executed_plan(
-    plan: Sequence[Any],
-    problem: Problem[OptionDomain[Any, Any]],
-    ask: PlanAsking[Any, Any],
+    plan: Sequence[A],
+    problem: Problem[OptionDomain[Any, A]],
+    ask: PlanAsking[Any, A],
     settings: ExecutionSettings,
-    *,
-    metrics: Mapping[str, Any],
-    trace: Mapping[str, Any],
-    text: str,
+    **told: Any,  # noqa: ANN401
 ) -> Outcome:
-    """Executes a plan, as often as the settings say, and makes the outcome.
+    """Executes a plan and makes the outcome.
 
     An option that is not done after M attempts is left, and the plan goes on with the next.
 
@@ -104,34 +94,69 @@ async def executed_plan(
         problem: what was planned.
         ask: the roles that answered.
         settings: of the execution.
-        metrics: the planner's own metrics.
-        trace: the planner's own part of the summary.
-        text: the same for people.
+        told: see `outcome_of`.
     """
-    policies = await policies_of(problem.world, ask, settings)
-    executed = []
-    for number in range(settings.executions):
-        run = await Executing.begin(problem, policies, settings, seed=ask.seed, number=number)
+
+    async def act(run: Executing[Any, A]) -> None:
         for place, option in enumerate(plan):
             if not run.goes_on:
                 break
             await run.execute(option, place)
-        executed.append(await run.recorded())
-    return outcome_of(
-        plan, problem, ask, executed, policies, metrics=metrics, trace=trace, text=text
-    )
+
+    executions = await executed(act, problem, ask, settings)
+    return outcome_of(plan, problem, ask, executions, **told)
+
+
+async def executed(
+    act: Callable[[Executing[Any, A]], Awaitable[None]],
+    problem: Problem[OptionDomain[Any, A]],
+    ask: PlanAsking[Any, A],
+    settings: ExecutionSettings,
+) -> Executions[A]:
+    """Acts in one world after the other, as often as the settings say.
+
+    Args:
+        act: executes options until it ends.
+        problem: what is planned.
+        ask: the roles that answer.
+        settings: of the execution.
+    """
+    policies = await policies_of(problem.world, ask, settings)
+    done = []
+    for number in range(settings.executions):
+        run = await Executing.begin(problem, policies, settings, seed=ask.seed, number=number)
+        await act(run)
+        done.append(await run.recorded())
+    return Executions(policies.name, done)
+
+
+@dataclass(frozen=True, slots=True)
+class Executions(Generic[A]):
+    """The executions of a trial.
+
+    Attributes:
+        by: whose policies were executed, as the setting `execution` says it.
+        each: at least one.
+    """
+
+    by: str
+    each: Sequence[Executed[Any, A]]
+
+    @property
+    def options(self) -> list[A]:
+        """The options of the first execution, in order."""
+        return [attempt.option for attempt in self.each[0].attempts if attempt.m == 1]
 
 
 def outcome_of(
     plan: Sequence[Any],
     problem: Problem[OptionDomain[Any, Any]],
     ask: PlanAsking[Any, Any],
-    executed: Sequence[Executed[Any, Any]],
-    policies: Policies[Any, Any],
+    executions: Executions[Any],
     *,
-    metrics: Mapping[str, Any],
-    trace: Mapping[str, Any],
-    text: str,
+    metrics: Mapping[str, Any] = MappingProxyType({}),
+    trace: Mapping[str, Any] = MappingProxyType({}),
+    text: str = "",
 ) -> Outcome:
     """The outcome of a trial. Success is what the world says of the first execution.
 
@@ -139,18 +164,17 @@ def outcome_of(
         plan: the options that were planned, or executed where both go together.
         problem: what was planned.
         ask: the roles that answered.
-        executed: the executions, at least one.
-        policies: that were executed.
+        executions: of the plan.
         metrics: the planner's own metrics.
         trace: the planner's own part of the summary.
         text: the same for people.
     """
     return Outcome(
-        success=executed[0].won,
+        success=executions.each[0].won,
         plan=tuple(map(str, plan)),
         metrics={
-            **metrics_of(executed),
-            "execution": policies.name,
+            **metrics_of(executions.each),
+            "execution": executions.by,
             "options_planned": len(plan),
             **metrics,
             **costs_of(ask),
@@ -162,9 +186,9 @@ def outcome_of(
             "settings": ask.settings.to_json(),
             **trace,
             "oracles": ask.oracles,
-            "executions": [one.to_json() for one in executed],
+            "executions": [one.to_json() for one in executions.each],
         },
-        text="\n\n".join((text, *map(told_execution, executed))),
+        text="\n\n".join((text, *map(told_execution, executions.each))),
     )
 
 

@@ -112,15 +112,9 @@ async def plan_and_solve(
     if settings.execution == "direct":
         tried = await execute(problem.world, plan.options, seed=seed, tries=settings.tries)
         return _outcome(problem, ask, plan, tried)
-    return await executed_plan(
-        plan.options,
-        problem,
-        ask,
-        settings.of_execution(settings.d),
-        metrics={},
-        trace={"steps": plan.to_json()},
-        text=str(plan),
-    )
+    how = settings.of_execution(settings.d)
+    told = {"trace": {"steps": plan.to_json()}, "text": str(plan)}
+    return await executed_plan(plan.options, problem, ask, how, **told)
 
 
 def _outcome(

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import A, S
 from llm_planning.execution.option_prompts import NOW, START
-from llm_planning.execution.options import Executing
-from llm_planning.execution.policies import policies_of
-from llm_planning.execution.whole_plans import outcome_of
+from llm_planning.execution.whole_plans import executed, outcome_of
 from llm_planning.planners.tree_of_options.algorithm import TreeOfOptions
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llm_planning.execution.options import OptionDomain, OptionState
+    from llm_planning.execution.options import Executing, OptionDomain, OptionState
     from llm_planning.outcome import Outcome
     from llm_planning.planners.tree_of_options.settings import OptionSettings
     from llm_planning.roles import Engines
@@ -110,15 +108,13 @@ async def _react(
     """Proposes and executes, in turn; `taken` makes of a proposed option the one to execute."""
     ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
     propose = ask.propose(1, NOW)
-    policies = await policies_of(problem.world, ask, settings)
-    executed = []
-    for number in range(settings.executions):
-        run = await Executing.begin(problem, policies, settings, seed=seed, number=number)
+
+    async def act(run: Executing[Any, Any]) -> None:
         planned = 0
         while run.goes_on:
             for candidate in await propose(await run.state()):
                 await run.execute(taken(candidate.proposed), planned)
                 planned += 1
-        executed.append(await run.recorded())
-    done = [attempt.option for attempt in executed[0].attempts if attempt.m == 1]
-    return outcome_of(done, problem, ask, executed, policies, metrics={}, trace={}, text="")
+
+    executions = await executed(act, problem, ask, settings)
+    return outcome_of(executions.options, problem, ask, executions)

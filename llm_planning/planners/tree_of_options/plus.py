@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from llm_kernels.files import at_home
 from llm_planning.domain import A, S, settled
 from llm_planning.execution.options import Candidate, Executing, OptionState, is_shown
-from llm_planning.execution.policies import policies_of
-from llm_planning.execution.whole_plans import outcome_of
+from llm_planning.execution.whole_plans import executed, outcome_of
 from llm_planning.planners.tree_of_options.algorithm import TreeOfOptions
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
@@ -56,27 +55,20 @@ async def too_plus(
 ) -> Outcome:
     """Searches and executes in turn, until the goal is reached or the attempts are used up."""
     ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
-    policies = await policies_of(problem.world, ask, settings)
     store = None if settings.effects == "none" else EffectStore(Path(at_home(settings.effects)))
     effects: Effects[Any, Any] = Effects(problem.world)
     if store is not None:
         effects.seen.update(store.read(problem.world))
     watch: Watch[Any, Any] = Watch(ask, settings, effects)
-    executed = []
-    for number in range(settings.executions):
-        run = await Executing.begin(problem, policies, settings, seed=seed, number=number)
-        await watch.execute(run)
-        executed.append(await run.recorded())
+    executions = await executed(watch.execute, problem, ask, settings)
     if store is not None:
         store.add(problem.world, effects.seen)
-    done = [attempt.option for attempt in executed[0].attempts if attempt.m == 1]
     first = watch.roots[0] if watch.roots else None
     return outcome_of(
-        done,
+        executions.options,
         problem,
         ask,
-        executed,
-        policies,
+        executions,
         metrics={
             "searches": len(watch.roots),
             "effects_seen": len(watch.effects.seen),
