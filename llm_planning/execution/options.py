@@ -6,10 +6,10 @@ in the margin are the lines of Algorithm 2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import zip_longest
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from llm_planning.domain import A, S, settled
 from llm_planning.execution.episode import Episode
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
         state_model: StateModel[S]
 
 
-Verdict: TypeAlias = Literal["done", "again", "leave"]
-"""After an attempt at ω: it is done, it is tried again, or it is left."""
-
-Judge: TypeAlias = "Callable[[PolicyQuestion[S, A]], Awaitable[Verdict]]"
+Judge: TypeAlias = "Callable[[PolicyQuestion[S, A]], Awaitable[Completion]]"
 
 _STRIDE = 1_000_003
 """The distance between the seeds of the worlds in which one plan is executed."""
@@ -123,10 +120,12 @@ class Completion:
     Attributes:
         done: whether it is.
         critique: what is missing, by who judges; empty if it is done, and from rules.
+        left: whether it is not tried again.
     """
 
     done: bool
     critique: str = ""
+    left: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,17 +156,8 @@ class Attempt(Generic[A]):
 
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
-        return {
-            "option": str(self.option),
-            "planned": self.planned,
-            "m": self.m,
-            "done": self.done,
-            "shown": self.shown,
-            "program": self.program,
-            "feedback": self.feedback,
-            "actions": [str(action) for action in self.actions],
-            "seconds": self.seconds,
-        }
+        told = {"option": str(self.option), "actions": [str(action) for action in self.actions]}
+        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **told}
 
 
 class Executing(Generic[S, A]):
@@ -235,55 +225,50 @@ class Executing(Generic[S, A]):
         Args:
             option: ω.
             planned: the index of ω in the plan.
-            judge: says after each attempt whether ω is done (line 7); by default β_ω does.
+            judge: says after each attempt whether ω is done; by default β_ω does (line 7).
 
         Returns:
             Whether ω was said to be done, in at most M attempts.
         """
         before = tau = await self.state()
         question = PolicyQuestion(tau=tau, option=option, before=before)
-        said = ""
-        verdict: Verdict = "again"
-        for m in range(1, self._settings.refinements + 1):
+        completion = Completion(False)
+        judged = judge or self._policies.judged
+        for m in range(1, self._settings.refinements + 1):  # 4, 5, 13
             if not self.goes_on:
                 break
-            policy = await self._policies.write(replace(question, m=m))  # lines 3 and 12
-            feedback = await self._policies.run(policy, self.episode)  # line 6
-            said = feedback.said
+            policy = await self._policies.write(replace(question, m=m))  # 3, 12
+            feedback = await self._policies.run(policy, self.episode)  # 6
             question = PolicyQuestion(
                 tau=await self.state(),
                 option=option,
                 before=before,
                 m=m,
                 program=feedback.program or "",
-                feedback=said,
+                feedback=feedback.said,
                 moves=feedback.moves,
             )
-            if judge is None:
-                completion = await self._policies.judged(question)  # line 7
-                verdict = "done" if completion.done else "again"
-                question = replace(question, critique=completion.critique)
-            else:
-                verdict = await judge(question)
+            completion = await judged(question)  # 7
+            question = replace(question, critique=completion.critique)
             shown = is_shown(self._problem.world, question)
             self.attempts.append(
                 Attempt(
                     option=option,
                     planned=planned,
                     m=m,
-                    done=verdict == "done",
+                    done=completion.done,
                     shown=shown,
                     program=feedback.program,
-                    feedback=said,
+                    feedback=feedback.said,
                     actions=tuple(move.action for move in feedback.moves),
                     seconds=sum(move.step.time for move in feedback.moves),
                 )
             )
-            await self._policies.note(question, shown=shown)  # line 9
-            if verdict != "again":
+            await self._policies.note(question, shown=shown)  # 9
+            if completion.done or completion.left:  # 8
                 break
-        self._executed.append((option, said))
-        return verdict == "done"
+        self._executed.append((option, question.feedback))
+        return completion.done  # 10, 15
 
     async def recorded(self) -> Executed[S, A]:
         """The record of the execution so far."""

@@ -1,8 +1,14 @@
 """Tree of Options, Algorithm 1: Monte Carlo tree search over options (Section 3.1, Appendix A.6).
 
-The numbers in the margin are the lines of the paper. SIMULATE (lines 8 to 21) is the loop that
-planners share, `llm_planning.search.search`: it asks `expand` for Ω(τ_l), selects, follows, asks
-`evaluate` for ROLLOUT, and backs up. Algorithm 2 is `llm_planning.execution.options.Executing`.
+The numbers in the margin are the lines of the paper; k, L, iter, γ and w of line 1 are the settings
+k, d, iterations, gamma and c. SIMULATE is the loop that planners share (`llm_planning.search`):
+
+    8 to 14   a leaf: `expand` makes Ω(τ_l), `evaluate` is ROLLOUT; at an end, `evaluate` alone
+    15, 16    N(τ_l) grows, `select_by_ucb` takes an option
+    17, 18    the walk goes on to the child
+    19, 20    `by_sums`: Q becomes the mean of R_i = Σ_j γ^(j-i) r̂ (Section 3.1 iv)
+
+Algorithm 2 is `llm_planning.execution.options.Executing.execute`.
 
 Depth is counted in options from the root and is at most d: Section 3.1 iii ends a rollout at L = d.
 (The condition l ≤ L of lines 9 and 24 would let τ grow to L + 1 options, one more than the τ_L of
@@ -129,7 +135,7 @@ class TreeOfOptions(Generic[S, A]):
         return [role for role in ROLES if role not in dropped]
 
     async def search(self, root: OptionNode[S, A] | None = None) -> OptionNode[S, A]:
-        """SEARCH: runs the iterations and returns the root.
+        """SEARCH: runs the iterations and returns the root; line 7 is `tree_of_options`.
 
         Args:
             root: the tree of an earlier search that is gone on with; None for a new one.
@@ -163,15 +169,10 @@ class TreeOfOptions(Generic[S, A]):
     ) -> Evaluation[SearchState[S, A], A]:
         """ROLLOUT: follows argmax r̂ until ŝ is terminal, or to depth d.
 
-        The walked edges stay in the tree with their siblings (Appendix A.7). A verdict that ŝ is
-        terminal ends one rollout; a simulation that comes back there asks anew (lines 5, 18 and 30
-        pass no `done` on), unless `ends` is `kept`.
+        The walked edges stay in the tree with their siblings (Appendix A.7).
         """
-        came_back = not walk.grows and walk.depth < self.settings.d
-        if self.settings.ends == "asked" and came_back and node.memo.done:
-            walk.changed = (*walk.changed, Checkpoint.of(node))
-            node.memo = Memo()
-            node.edges = await self.options(node, walk.state, walk.depth)
+        if self.settings.ends == "asked":
+            await self._ask_again(node, walk)  # 5, 18
         walked: list[OptionEdge[S, A]] = []  # 23
         while node.edges:  # 24
             edge = max(node.edges, key=_reward_of)  # 27, eq. 5
@@ -181,6 +182,17 @@ class TreeOfOptions(Generic[S, A]):
             with asking_at(node):
                 node.edges = await self.options(node, step.state, walk.depth + len(walked))
         return Evaluation(walked)  # 35
+
+    async def _ask_again(self, node: OptionNode[S, A], walk: OptionWalk[S, A]) -> None:
+        """Asks a simulation that came back to an end whether it is one.
+
+        The verdict ended one rollout: lines 5, 18 and 30 pass no `done` on.
+        """
+        came_back = not walk.grows and walk.depth < self.settings.d
+        if came_back and node.memo.done:
+            walk.changed = (*walk.changed, Checkpoint.of(node))
+            node.memo = Memo()
+            node.edges = await self.options(node, walk.state, walk.depth)
 
     async def options(
         self, node: OptionNode[S, A], here: SearchState[S, A], depth: int

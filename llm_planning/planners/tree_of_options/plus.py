@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.files import at_home
 from llm_planning.domain import A, S, settled
-from llm_planning.execution.options import Candidate, Executing, OptionState, is_shown
+from llm_planning.execution.options import Candidate, Completion, Executing, OptionState, is_shown
 from llm_planning.execution.whole_plans import executed, outcome_of
 from llm_planning.planners.tree_of_options.algorithm import TreeOfOptions
 from llm_planning.planners.tree_of_options.asking import OptionAsking
@@ -31,7 +31,7 @@ from llm_planning.search import best_path, format_tree
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.execution.options import OptionDomain, PolicyQuestion, Verdict
+    from llm_planning.execution.options import OptionDomain, PolicyQuestion
     from llm_planning.outcome import Outcome
     from llm_planning.planners.tree_of_options.algorithm import OptionNode
     from llm_planning.planners.tree_of_options.settings import (
@@ -174,17 +174,17 @@ class Watch(Generic[S, A]):
                     break
                 here = edge.node
 
-    async def _watched(self, question: PolicyQuestion[S, A]) -> Verdict:
+    async def _watched(self, question: PolicyQuestion[S, A]) -> Completion:
         """What the real state shows of an option; one that the world refuses is left at once."""
         if is_shown(self._ask.domain, question):
-            return "done"
+            return Completion(True)
         state = question.before.state
         for move in question.moves:
             refused = move.step.obstacle is not None and move.step.state == state
             if refused and move.action == question.option:
-                return "leave"
+                return Completion(False, left=True)
             state = move.step.state
-        return "again"
+        return Completion(False)
 
     async def _plan(
         self, tau: OptionState[S, A], kept: OptionNode[S, A] | None
