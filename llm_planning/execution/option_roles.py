@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from llm_planning.execution.option_settings import PromptSettings
     from llm_planning.execution.options import OptionDomain
-    from llm_planning.roles import Engines, Role
+    from llm_planning.roles import Engines
     from llm_planning.roles.oracles import Key
     from llm_planning.roles.seeing import See
 
@@ -303,13 +303,7 @@ class PlanRoles(Generic[S, A]):
 
 
 class PlanAsking(Asking, Generic[S, A]):
-    """Who answers the roles in one run.
-
-    Args:
-        domain: the domain to plan in.
-        engines: the models that answer.
-        settings: who answers each role, and the layout.
-        seed: of the run.
+    """Who answers the roles in one run; see `Asking`.
 
     Attributes:
         roles: what is asked.
@@ -328,10 +322,6 @@ class PlanAsking(Asking, Generic[S, A]):
         super().__init__(domain, engines, settings, seed=seed)
         self.roles: PlanRoles[S, A] = PlanRoles(domain, settings, seed=seed)
 
-    def decompose(self) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
-        """The role that writes a plan, with at most d options."""
-        return first(self.settings.d, self.of(self.roles.decompose()))
-
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeds the descriptions of skills, shape [texts, D]."""
         return await self.engines.default.embed(texts, role="skills")
@@ -343,14 +333,3 @@ class PlanAsking(Asking, Generic[S, A]):
             sum(one.calls for one in spent),
             sum(one.prompt_tokens + one.completion_tokens for one in spent),
         )
-
-
-def first(
-    most: int, propose: Role[OptionState[S, A], Sequence[Candidate[A]]]
-) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
-    """A role that names at most so many options; rules may name more."""
-
-    async def ask(question: OptionState[S, A], /) -> Sequence[Candidate[A]]:
-        return (await propose(question))[:most]
-
-    return ask

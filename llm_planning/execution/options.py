@@ -15,7 +15,7 @@ from llm_planning.domain import A, S, settled
 from llm_planning.execution.episode import Episode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from llm_planning.domain import Domain, Grammar, StateModel
     from llm_planning.execution.episode import Move
@@ -65,6 +65,14 @@ class OptionState(Generic[S, A]):
             for i, (option, heard) in enumerate(said, start=1)
         ]
         return "\n".join(lines) or "none"
+
+
+async def tau_of(
+    domain: OptionDomain[S, A], state: S, options: Iterable[A] = (), feedback: Iterable[str] = ()
+) -> OptionState[S, A]:
+    """τ of a state that the options led to, with its words."""
+    described = await settled(domain.describe(state))
+    return OptionState(domain.goal, state, described, tuple(options), feedback=tuple(feedback))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,14 +218,9 @@ class Executing(Generic[S, A]):
 
     async def state(self) -> OptionState[S, A]:
         """τ of the real state, with what was executed and what the world said of it."""
-        domain, state = self._problem.world, self.episode.state
-        return OptionState(
-            domain.goal,
-            state,
-            await settled(domain.describe(state)),
-            tuple(option for option, _ in self._executed),
-            feedback=tuple(said for _, said in self._executed),
-        )
+        options = [option for option, _ in self._executed]
+        feedback = [said for _, said in self._executed]
+        return await tau_of(self._problem.world, self.episode.state, options, feedback)
 
     async def execute(self, option: A, planned: int, *, judge: Judge[S, A] | None = None) -> bool:
         """Executes an option (Algorithm 2).

@@ -15,7 +15,7 @@ from llm_planning.domain import A, settled
 from llm_planning.execution.episode import told_milestones
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.option_settings import EXECUTION_ROLES
-from llm_planning.execution.options import Candidate, Executing, OptionState, metrics_of
+from llm_planning.execution.options import Candidate, Executing, metrics_of, tau_of
 from llm_planning.execution.policies import policies_of
 from llm_planning.outcome import Outcome
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from llm_planning.execution.option_settings import ExecutionSettings
-    from llm_planning.execution.options import Attempt, Executed, OptionDomain
+    from llm_planning.execution.options import Attempt, Executed, OptionDomain, OptionState
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
@@ -55,7 +55,9 @@ class WrittenPlan(Generic[A]):
 
 async def written_plan(ask: PlanAsking[Any, A]) -> WrittenPlan[A]:
     """One answer breaks the goal down into at most d options, from s_0 alone."""
-    return WrittenPlan(await ask.decompose()(await first_state(ask.domain, ask.seed)))
+    decompose = ask.of(ask.roles.decompose())
+    steps = await decompose(await first_state(ask.domain, ask.seed))
+    return WrittenPlan(steps[: ask.settings.d])  # Rules may name more.
 
 
 async def chain_of_thought(
@@ -74,8 +76,7 @@ async def chain_of_thought(
 
 async def first_state(domain: OptionDomain[Any, Any], seed: int) -> OptionState[Any, Any]:
     """τ_0 of a trial."""
-    state = await settled(domain.start(seed))
-    return OptionState(domain.goal, state, await settled(domain.describe(state)))
+    return await tau_of(domain, await settled(domain.start(seed)))
 
 
 async def executed_plan(

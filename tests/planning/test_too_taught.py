@@ -110,7 +110,7 @@ async def test_without_a_world_model_it_sees_the_start_and_the_options_since():
 async def test_a_whole_plan_has_a_name_of_its_own():
     """DRIP calls something else `decompose`, and asks it in the same state."""
     engine, ask = roles(words_of(DOMAIN), f'{{"options":[{OPTION}]}}', taught=("decompose",))
-    await ask.decompose()(TAU)
+    await ask.of(ask.roles.decompose())(TAU)
     assert asked(engine)[1].endswith("\n\nplan")
 
 

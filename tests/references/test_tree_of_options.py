@@ -89,7 +89,7 @@ class Roles:
 
     def __init__(self, world):
         self.world = world
-        self.domain = SimpleNamespace(describe=str)
+        self.domain = SimpleNamespace(goal="goal", describe=str)
 
     def ask(self, role, *question):
         self.world.asked.append((role, *question))

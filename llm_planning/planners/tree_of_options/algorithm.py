@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from llm_planning.domain import A, S, Step
 from llm_planning.execution.option_prompts import NOW, PREDICTED
-from llm_planning.execution.options import Candidate, OptionState
+from llm_planning.execution.options import Candidate, OptionState, tau_of
 from llm_planning.execution.whole_plans import executed_plan, first_state
-from llm_planning.planners.tree_of_options.asking import OptionAsking, following
+from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.outcome import node_json, tree_metrics
 from llm_planning.planners.tree_of_options.roles import OptionQuestion
 from llm_planning.planners.tree_of_options.settings import ROLES
@@ -263,7 +263,7 @@ class TreeOfOptions(Generic[S, A]):
     async def imagine(self, tau: OptionState[S, A], option: A) -> Step[SearchState[S, A]]:
         """Predicts the state after an option, then scores the option by it."""
         with asking_about(option):
-            after, clipped = await self.predict(tau, option)  # 28, 31
+            after, clipped = await self.predict(tau, option)
             judged = OptionQuestion(replace(after, options=tau.options), option, before=tau)
             scores: Mapping[str, float] = await self._role["reward"](judged)
         reward = scalar_reward(scores, weights(self.settings))  # 29
@@ -277,7 +277,9 @@ class TreeOfOptions(Generic[S, A]):
         Returns:
             τ_{i+1}, and item -> count that ω takes away but the state does not have.
         """
-        return await following(self._role["dynamics"], self._domain, tau, option)
+        found = await self._role["dynamics"](OptionQuestion(tau, option))  # 28
+        after = await tau_of(self._domain, found.state, (*tau.options, option))  # 31
+        return after, found.clipped
 
     async def step(
         self,

@@ -15,10 +15,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llm_planning.domain import A, S, settled
+from llm_planning.domain import A, S
 from llm_planning.execution.option_prompts import PROPOSED
-from llm_planning.execution.option_roles import PlanAsking, first
-from llm_planning.execution.options import OptionState
+from llm_planning.execution.option_roles import PlanAsking
+from llm_planning.execution.options import OptionState, tau_of
 from llm_planning.planners.tree_of_options.older_words import in_older_words, older_digest
 from llm_planning.planners.tree_of_options.roles import OptionQuestion, OptionRoles
 from llm_planning.planners.tree_of_options.settings import UnpredictedSettings
@@ -72,7 +72,12 @@ class OptionAsking(PlanAsking[S, A]):
         if k < PROPOSED and spec.is_taught(self.engines.of(spec.name)):
             # A taught model learned to name so many; the first are the best.
             spec = self.roles.propose(PROPOSED, moment)
-        return first(k, self.of(spec))
+        propose: Role[OptionState[S, A], Sequence[Candidate[A]]] = self.of(spec)
+
+        async def ask(tau: OptionState[S, A], /) -> Sequence[Candidate[A]]:
+            return (await propose(tau))[:k]  # Rules may name more.
+
+        return ask
 
     def of(self, spec: AnyRole[QuestionT, AnswerT], *, votes: int = 1) -> Role[QuestionT, AnswerT]:
         """See `Asking.of`; the bundled adapter is asked in the words that it was taught."""
@@ -101,16 +106,6 @@ class OptionAsking(PlanAsking[S, A]):
         return imagining(ask, predict, self.domain)
 
 
-async def following(
-    predict: Predict[S, A], domain: OptionDomain[S, A], tau: OptionState[S, A], option: A
-) -> tuple[OptionState[S, A], Mapping[str, int]]:
-    """τ_{i+1} with the ŝ_{i+1} of eq. 1, and the item -> count that ω takes away but ŝ_i lacks."""
-    found = await predict(OptionQuestion(tau, option))
-    described = await settled(domain.describe(found.state))
-    options = (*tau.options, option)
-    return OptionState(tau.goal, found.state, described, options), found.clipped
-
-
 def imagining(
     ask: Role[Any, Any], predict: Predict[S, A], domain: OptionDomain[S, A]
 ) -> Role[Any, Any]:
@@ -122,11 +117,15 @@ def imagining(
         domain: describes the states.
     """
 
+    async def following(tau: OptionState[S, A], option: A) -> OptionState[S, A]:
+        found = await predict(OptionQuestion(tau, option))
+        return await tau_of(domain, found.state, (*tau.options, option))
+
     async def along(tau: OptionState[S, A]) -> OptionState[S, A]:
         known = len(tau.options) - len(tau.since)
         reached = replace(tau, options=tau.options[:known], since=())
         for option in tau.since:
-            reached, _ = await following(predict, domain, reached, option)
+            reached = await following(reached, option)
         return reached
 
     async def imagined(question: Any) -> Any:  # noqa: ANN401 - an `OptionState`, or about an option
@@ -137,7 +136,7 @@ def imagining(
         if question.before is None:
             return replace(question, tau=await along(question.tau))
         before = await along(question.before)
-        after, _ = await following(predict, domain, before, question.option)
+        after = await following(before, question.option)
         return replace(question, tau=replace(after, options=question.tau.options), before=before)
 
     async def answer(question: Any, /) -> Any:  # noqa: ANN401 - likewise

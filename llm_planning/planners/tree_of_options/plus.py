@@ -19,8 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.files import at_home
-from llm_planning.domain import A, S, settled
-from llm_planning.execution.options import Candidate, Completion, Executing, OptionState, is_shown
+from llm_planning.domain import A, S
+from llm_planning.execution.options import (
+    Candidate,
+    Completion,
+    Executing,
+    OptionState,
+    is_shown,
+    tau_of,
+)
 from llm_planning.execution.whole_plans import executed, outcome_of
 from llm_planning.planners.tree_of_options.algorithm import TreeOfOptions
 from llm_planning.planners.tree_of_options.asking import OptionAsking
@@ -80,14 +87,7 @@ async def too_plus(
 
 
 class WatchedTree(TreeOfOptions[S, A]):
-    """The search, with what options did when they were executed.
-
-    Args:
-        start: see `TreeOfOptions`; so are the next two.
-        ask: makes the roles.
-        settings: of the search.
-        effects: what options did so far.
-    """
+    """The search, with the `effects` that options had when they were executed."""
 
     def __init__(
         self,
@@ -121,8 +121,7 @@ class WatchedTree(TreeOfOptions[S, A]):
         state = self._effects.expect(tau.state, option)
         if state is None:
             return await super().predict(tau, option)
-        described = await settled(self._domain.describe(state))
-        return OptionState(tau.goal, state, described, (*tau.options, option)), {}
+        return await tau_of(self._domain, state, (*tau.options, option)), {}
 
 
 class Watch(Generic[S, A]):
