@@ -277,7 +277,7 @@ class Executing(Generic[S, A]):
         """The record of the execution so far."""
         domain = self._problem.world
         return Executed(
-            won=bool(self.episode.success),
+            success=bool(self.episode.success),
             exhausted=self.goes_on,
             attempts=tuple(self.attempts),
             moves=tuple(self.episode.moves),
@@ -291,7 +291,7 @@ class Executed(Generic[S, A]):
     """The record of one execution.
 
     Attributes:
-        won: whether the world says that the goal is reached.
+        success: whether the world says that the goal is reached.
         exhausted: whether the plan ran out before the attempts did.
         attempts: in order.
         moves: what was done in the world, in order.
@@ -299,7 +299,7 @@ class Executed(Generic[S, A]):
         milestones: milestone of the domain -> the number of moves after which it was reached.
     """
 
-    won: bool
+    success: bool
     exhausted: bool
     attempts: tuple[Attempt[A], ...]
     moves: tuple[Move[S, A], ...]
@@ -319,7 +319,7 @@ class Executed(Generic[S, A]):
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
         return {
-            "won": self.won,
+            "won": self.success,
             "exhausted": self.exhausted,
             "attempts": [attempt.to_json() for attempt in self.attempts],
             "moves": [move.to_json() for move in self.moves],
@@ -341,13 +341,13 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
             the number of attempts after which the world showed the option's effect, and the first
             other attempt.
     """
-    first, won = executed[0], [one for one in executed if one.won]
+    first, won = executed[0], [one for one in executed if one.success]
     failed = first.first_failed
     each = {
         f"{name}_{number}": value
         for number, one in enumerate(executed, start=1)
         for name, value in (
-            ("won", one.won),
+            ("won", one.success),
             ("attempts", len(one.attempts)),
             ("minutes", round(one.minutes, 2)),
         )

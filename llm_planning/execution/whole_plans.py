@@ -171,7 +171,7 @@ def outcome_of(
         text: the same for people.
     """
     return Outcome(
-        success=executions.each[0].won,
+        success=executions.each[0].success,
         plan=tuple(map(str, plan)),
         metrics={
             **metrics_of(executions.each),
@@ -200,7 +200,7 @@ def told_execution(one: Executed[Any, Any]) -> str:
         for number, attempt in enumerate(one.attempts, start=1)
         for line in _told_attempt(number, attempt)
     ]
-    verdict = "reached" if one.won else "not reached"
+    verdict = "reached" if one.success else "not reached"
     spent = f"{len(one.attempts)} attempts, {one.minutes:.1f} minutes of the world"
     lines.append(f"carried out: the goal is {verdict} ({spent})")
     if (failed := one.first_failed) is not None:

@@ -281,7 +281,7 @@ def test_metrics_of_executions_by_hand():
             seconds=60 * minutes / count,
         )
         return Executed(
-            won=won,
+            success=won,
             exhausted=not won,
             attempts=(attempt,) * count,
             moves=(),
