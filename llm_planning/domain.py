@@ -5,17 +5,18 @@ when the goal is reached. `docs/extending.md` walks through one. A domain is det
 seed, state and `rng`. Its states are plain, unchanging data. All chance in a step comes from `rng`:
 a step that draws nothing counts as certain and is never simulated twice.
 
-All other members of a domain are optional. A planner names the ones that it needs (`Need`). If a
-domain lacks one, the planner refuses it with one line.
+What more a domain can do is a Protocol here, such as `Believes`. A planner names those that it
+needs. If a domain lacks one, the planner refuses it with one line.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -27,6 +28,7 @@ from typing import (
     Protocol,
     TypeAlias,
     TypeVar,
+    runtime_checkable,
 )
 
 from llm_kernels.quoting import shown
@@ -37,22 +39,46 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from llm_serving.request import Image
+
 __all__ = [
+    "Advises",
+    "Believes",
+    "Briefs",
+    "Checks",
+    "Decomposes",
     "Domain",
     "DomainError",
+    "Draws",
+    "Errs",
     "Grammar",
+    "HasUnits",
     "Judged",
-    "Need",
+    "NamesGoal",
+    "NamesOptions",
+    "Observes",
     "OneOf",
+    "Predicts",
+    "RunsPrograms",
+    "Saves",
+    "Scores",
+    "Shows",
     "StateModel",
     "Step",
+    "Succeeds",
     "Verdict",
+    "ability_text",
+    "missing_members",
     "settled",
 ]
 
 S = TypeVar("S")
 A = TypeVar("A")
 T = TypeVar("T")
+S_contra = TypeVar("S_contra", contravariant=True)
+A_contra = TypeVar("A_contra", contravariant=True)
+S_co = TypeVar("S_co", covariant=True)
+A_co = TypeVar("A_co", covariant=True)
 Soon: TypeAlias = T | Awaitable[T]
 """A value, or an awaitable of it: a domain's methods may be `async`."""
 
@@ -127,74 +153,10 @@ class Domain(ABC, Generic[S, A]):
     A state is plain data that never changes; it is hashable unless the steps have observations. An
     action is hashable. A model reads and writes it as `str(action)`.
 
-    A subclass may add these optional members. If the constructor sets one, the class declares it
-    (`grammar: Grammar`), so that planners know of it before there is an instance:
-
-        success(state) -> bool | None: whether the goal is reached; None at an end of which nothing
-            tells. Without it, an episode that ends (`Step.done`) is won.
-        score(state) -> float: the value of a state at the end of a simulation. Without it, searches
-            roll out with uniform actions.
-        observe(state) -> str: what an agent sees, if that is less than `describe` says.
-        brief(state) -> str: the complete state in few words, for a model that was taught the world
-            (`roles.short`). Parts of it are lines, or end with a comma or a semicolon.
-        mechanics: what an action does and how an answer is written, where settings decide that. A
-            model that was taught one `mechanics` is asked as any model in another.
-        draw(state, *, size=336) -> Image: what an agent sees of a state as a picture of size x size
-            pixels, for models that read images. Equal states give equal bytes, and nothing is in
-            the picture that `observe` does not say. Other sizes are a `DomainError`.
-        belief(history, rng) -> S: draws s ~ b(s) given (action, observation) pairs, oldest first.
-            A domain with a belief is searched as a POMDP. Its steps must have observations. What is
-            seen before the first action is not among the pairs: the belief begins with it.
-        grammar: the `Grammar` of all its options, for planners that propose options.
-        state_model: the `StateModel` of a model's predictions.
-        wording: question -> Jinja2 source; blocks that replace those of a planner's own prompts.
-        example: (state in words, action) pairs, worked examples for prompts.
-        advise(state) -> sequence of actions: the remaining actions to the goal by the rules, in an
-            order that works. With it, `feasible`, `success` and `score`, rules answer the roles of
-            planners in a model's place (`--set roles=rules`). All methods must then be plain
-            functions. If `advise` is a coroutine function, rules know the next action only.
-        feasible(state, action) -> str | None: why an action cannot be carried out; None if it can.
-        decompose(state, subtask) -> sequence of actions: the subtasks right before `subtask`, in
-            the order in which they are needed; None is the goal. It is empty where nothing comes
-            before. DRIP plans backwards with it and with `judge`.
-        named(state) -> sequence of actions: the subtasks that the goal itself names, such as to
-            mine a diamond. With it, nobody is asked what comes right before the goal.
-        judge(state, subtask, parent) -> Judged: whether the effect of a subtask holds, or it can be
-            carried out. `parent` is the subtask that it was decomposed from; None if that is the
-            goal.
-        remainder(state) -> str: the part of the goal that is open, in words. Without it, the goal.
-        spared(state, action) -> action: the action in the place of `action` that undoes nothing of
-            the goal that is reached.
-        mistakes(subtask) -> mapping: kind of mistake -> the subtasks that someone may write by
-            mistake in the place of `subtask`, at least one for each kind. Oracles err so, item by
-            item.
-        approach(before, state, subtask) -> sequence of actions: how to go on with a subtask that
-            was begun in the state `before` and is not done. Without it, the subtask once more.
-        shows(before, state, subtask) -> bool: whether a state shows the effect of a subtask that
-            was begun in `before`. Without it, only what the world carried out completely is done.
-        falls_short(predicted, state) -> bool: whether a state lacks what was predicted. Without
-            it, whether the two differ.
-        again(state, before, after) -> state: the state after an action that once led from `before`
-            to `after`; None if that does not tell. Without it, only an equal state tells.
-        saved(state), restored(record) -> state: a state as JSON values, and back, for planners that
-            keep what they saw in a folder.
-        subject(subtask) -> str: what a wrong belief about a subtask is about, such as its item.
-            Without it, the subtask itself.
-        primitives: the `Primitives` of programs that carry out subtasks.
-        in_units() -> domain: the same world at its smallest actions, for planners without temporal
-            abstraction; its `unit(subtask) -> action` makes one of them of a subtask.
-        milestones(state) -> mapping: name in snake_case -> whether a state shows that the milestone
-            is passed, always the same names. The record of an episode says when each was first
-            passed.
-        traits: mapping of name -> number or word, which joins the metrics of every run, such as
-            `optimum`, the fewest actions from the start to the goal.
-        judged(actions) -> mapping: what another simulator says of the actions that were taken, as
-            they are written; it joins the metrics of the run.
-        lessons: `roles.exercises.Lessons`, one for each role of your own that `roles measure` and
-            `distill` ask about here; a class attribute.
-        teacher(held_out) -> Teacher: static; makes what `llm-planning distill` teaches with, a
-            `roles.exercises.Teacher`. `held_out` has the names that are left out; None leaves out
-            what the domain leaves out by default.
+    Beside four methods everything has a default. What has none is a member of one of the Protocols
+    below, such as `Succeeds`, `Believes` or `Advises`: a domain that has their members is one of
+    them. If the constructor sets a member, the class declares it (`grammar: Grammar`), so that
+    planners know of it before there is an instance.
 
     Attributes:
         tasks: names that the constructor takes as `task`; empty for a domain with one task.
@@ -202,6 +164,12 @@ class Domain(ABC, Generic[S, A]):
         about: what the world is and how it works, in words: the fixed part of every prompt.
         no_plan: why no plan can reach the goal; empty where one may. If it is not empty, it is the
             result of every run: no planner is asked.
+        wording: question -> Jinja2 source; blocks that replace those of a planner's own prompts.
+        example: (state in words, action) pairs, worked examples for prompts.
+        mechanics: what an action does and how an answer is written, where settings decide that. A
+            model that was taught one `mechanics` is asked as any model in another.
+        lessons: `roles.exercises.Lessons`, one for each role of your own that `roles measure` and
+            `distill` ask about here.
 
     Example:
         >>> from random import Random
@@ -229,6 +197,10 @@ class Domain(ABC, Generic[S, A]):
     goal: str
     about: str = ""
     no_plan: str = ""
+    wording: Mapping[str, str] = MappingProxyType({})
+    example: Sequence[tuple[str, str]] = ()
+    mechanics: str = ""
+    lessons: ClassVar[Sequence[Any]] = ()
 
     @abstractmethod
     def start(self, seed: int) -> Soon[S]:
@@ -252,6 +224,285 @@ class Domain(ABC, Generic[S, A]):
                 `Step.obstacle` says why.
             rng: the source of all chance.
         """
+
+    def traits(self) -> Mapping[str, Any]:
+        """Name -> number or word, which joins the metrics of every run; by default nothing.
+
+        `optimum` is the fewest actions from the start to the goal.
+        """
+        return {}
+
+    def milestones(self, state: S) -> Soon[Mapping[str, bool]]:  # noqa: ARG002
+        """Maps names in snake_case, always the same, to whether a state shows they are passed.
+
+        The record of an episode says when each was first passed. By default there are none.
+        """
+        return {}
+
+    def judged(self, actions: Sequence[str]) -> Mapping[str, Any]:  # noqa: ARG002
+        """What another simulator says of the actions that were taken, for the run's metrics."""
+        return {}
+
+    def remainder(self, state: S) -> str:  # noqa: ARG002
+        """The part of the goal that is open, in words; by default the goal."""
+        return self.goal
+
+    def spared(self, state: S, action: A) -> A:  # noqa: ARG002
+        """The action in an action's place that undoes nothing of the goal that is reached.
+
+        By default the action itself.
+        """
+        return action
+
+    def approach(self, before: S, state: S, subtask: A) -> Sequence[A]:  # noqa: ARG002
+        """How to go on with a subtask that was begun in the state `before` and is not done.
+
+        By default the subtask once more.
+        """
+        return (subtask,)
+
+    def falls_short(self, predicted: S, state: S) -> bool:
+        """Whether a state lacks what was predicted; by default, whether the two differ."""
+        return bool(predicted != state)
+
+    def again(self, state: S, before: S, after: S) -> S | None:
+        """The state after an action that once led from `before` to `after`; None if unknown.
+
+        By default only an equal state tells.
+        """
+        return after if state == before else None
+
+    def subject(self, subtask: A) -> str:
+        """What a wrong belief about a subtask is about, such as its item; by default itself."""
+        return str(subtask)
+
+
+@runtime_checkable
+class Succeeds(Protocol[S_contra]):
+    """Tests its goal. Without it, an episode that ends is won."""
+
+    def success(self, state: S_contra) -> Soon[bool | None]:
+        """Whether the goal is reached; None at an end of which nothing tells."""
+        ...
+
+
+@runtime_checkable
+class Scores(Protocol[S_contra]):
+    """Values states. Without it, searches roll out with uniform actions."""
+
+    def score(self, state: S_contra) -> Soon[float]:
+        """The value of a state at the end of a simulation."""
+        ...
+
+
+@runtime_checkable
+class Observes(Protocol[S_contra]):
+    """Shows agents less than `describe` says."""
+
+    def observe(self, state: S_contra) -> Soon[str]:
+        """What an agent sees of a state, in words."""
+        ...
+
+
+@runtime_checkable
+class Draws(Protocol[S_contra]):
+    """Draws its states, for models that read images."""
+
+    def draw(self, state: S_contra, *, size: int = SMALLEST) -> Image:
+        """What an agent sees of a state as a picture.
+
+        Equal states give equal bytes, and nothing is in the picture that `observe` does not say.
+
+        Args:
+            state: any.
+            size: of a side, in pixels; not every size is drawn.
+
+        Raises:
+            DomainError: there is no picture of this size.
+        """
+        ...
+
+
+@runtime_checkable
+class Believes(Protocol[S_co]):
+    """Hides its state: it is searched as a POMDP, and its steps must have observations."""
+
+    def belief(self, history: History, rng: Random) -> Soon[S_co]:
+        """Draws s ~ b(s).
+
+        Args:
+            history: what was done and observed. What is seen before the first action is no part of
+                it: the belief begins with that.
+            rng: draws the state.
+        """
+        ...
+
+
+@runtime_checkable
+class Briefs(Protocol[S_contra]):
+    """Tells its states in short words, for a model that was taught the world (`roles.short`)."""
+
+    def brief(self, state: S_contra) -> str:
+        """The complete state in few words; parts of it are lines, or end with a comma or `;`."""
+        ...
+
+
+@runtime_checkable
+class NamesOptions(Protocol[A]):
+    """Names its options, for planners that propose some.
+
+    Attributes:
+        grammar: of the options.
+    """
+
+    grammar: Grammar[A]
+
+
+@runtime_checkable
+class Predicts(Protocol[S]):
+    """Has a model of its state.
+
+    Attributes:
+        state_model: the form of a prediction.
+    """
+
+    state_model: StateModel[S]
+
+
+@runtime_checkable
+class Advises(Protocol[S_contra, A_co]):
+    """Knows a way to its goal.
+
+    With it, `Checks`, `Succeeds` and `Scores`, rules answer the roles of planners in a model's
+    place (`--set roles=rules`). All these methods are plain functions then. If `advise` is a
+    coroutine function, rules know the next action only.
+    """
+
+    def advise(self, state: S_contra) -> Soon[Sequence[A_co]]:
+        """The remaining actions to the goal by the rules, in an order that works."""
+        ...
+
+
+@runtime_checkable
+class Checks(Protocol[S_contra, A_contra]):
+    """Says what is possible without a try."""
+
+    def feasible(self, state: S_contra, action: A_contra) -> str | None:
+        """Why an action cannot be carried out; None if it can."""
+        ...
+
+
+@runtime_checkable
+class Decomposes(Protocol[S_contra, A]):
+    """Says what comes right before a subtask and judges subtasks, as DRIP plans."""
+
+    def decompose(self, state: S_contra, subtask: A | None) -> Sequence[A]:
+        """The subtasks right before a subtask, or before the goal, in the order of their need."""
+        ...
+
+    def judge(self, state: S_contra, subtask: A, parent: A | None) -> Judged:
+        """Whether the effect of a subtask holds, or it can be carried out.
+
+        Args:
+            state: the present one.
+            subtask: any.
+            parent: what it was decomposed from; None if that is the goal.
+        """
+        ...
+
+
+@runtime_checkable
+class NamesGoal(Protocol[S_contra, A_co]):
+    """Has a goal that names subtasks, so that nobody is asked what comes right before it."""
+
+    def named(self, state: S_contra) -> Sequence[A_co]:
+        """The subtasks that the goal itself names, such as to mine a diamond."""
+        ...
+
+
+@runtime_checkable
+class Shows(Protocol[S_contra, A_contra]):
+    """Shows effects. Without it, only what the world carried out completely is done."""
+
+    def shows(self, before: S_contra, state: S_contra, subtask: A_contra) -> bool:
+        """Whether a state shows the effect of a subtask that was begun in `before`."""
+        ...
+
+
+@runtime_checkable
+class Errs(Protocol[A]):
+    """Knows the mistakes that someone may make, so that oracles err item by item."""
+
+    def mistakes(self, subtask: A) -> Mapping[str, Sequence[A]]:
+        """Kind of mistake -> what may be written in a subtask's place, at least one for each."""
+        ...
+
+
+@runtime_checkable
+class RunsPrograms(Protocol):
+    """Runs programs that carry out subtasks.
+
+    Attributes:
+        primitives: what a program may call: `execution.programs.Primitives`.
+    """
+
+    primitives: Any
+
+
+@runtime_checkable
+class HasUnits(Protocol):
+    """Has actions of one unit, for planners without temporal abstraction."""
+
+    def in_units(self) -> Any:  # noqa: ANN401
+        """The same world at its smallest actions; its `unit(subtask)` makes one of a subtask."""
+        ...
+
+
+@runtime_checkable
+class Saves(Protocol[S]):
+    """Keeps states in files, for planners that remember what they saw."""
+
+    def saved(self, state: S) -> Any:  # noqa: ANN401
+        """A state as JSON values."""
+        ...
+
+    def restored(self, record: Any) -> S:  # noqa: ANN401
+        """The state of a record.
+
+        Raises:
+            ValueError: it is not the record of a state.
+        """
+        ...
+
+
+def missing_members(domain: type[Domain[Any, Any]], ability: type) -> list[str]:
+    """The members of one of the Protocols that a class neither has nor declares.
+
+    Example:
+        >>> from llm_planning.domain import Decomposes, missing_members
+        >>> from llm_planning.environments.multiplication.domain import Multiplication
+        >>> missing_members(Multiplication, Decomposes)
+        ['decompose', 'judge']
+    """
+    declared = {name for kind in domain.__mro__ for name in inspect.get_annotations(kind)}
+    members = (*inspect.get_annotations(ability), *vars(ability))
+    return [
+        name
+        for name in members
+        if not (name.startswith("_") or name in declared) and getattr(domain, name, None) is None
+    ]
+
+
+def ability_text(ability: type) -> str:
+    """What a domain with one of the Protocols does, by the first words of the docstring.
+
+    Example:
+        >>> from llm_planning.domain import NamesOptions, ability_text
+        >>> ability_text(NamesOptions)
+        'names its options'
+    """
+    first = re.split(r"[,.:]", inspect.getdoc(ability) or ability.__name__)[0]
+    return first[:1].lower() + first[1:]
 
 
 class Grammar(Protocol[A]):
@@ -327,26 +578,6 @@ class StateModel(Protocol[S]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """An optional member of `Domain` that a planner needs.
-
-    Attributes:
-        member: its name.
-        said: what a domain with this member does, such as "names its options".
-    """
-
-    member: str
-    said: str
-
-    def met_by(self, domain: type[Domain[Any, Any]]) -> bool:
-        """Whether a domain's class has or declares the member."""
-        declared = (inspect.get_annotations(kind) for kind in domain.__mro__)
-        return getattr(domain, self.member, None) is not None or any(
-            self.member in one for one in declared
-        )
-
-
 async def settled(value: Soon[T]) -> T:
     """Returns the result of a domain's method, awaited if it is awaitable."""
     if inspect.isawaitable(value):
@@ -362,16 +593,15 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None
         state: the last state.
         done: whether the episode ended there.
     """
-    success = getattr(domain, "success", None)
-    if success is None:
+    if not isinstance(domain, Succeeds):
         return done
-    won = await settled(success(state))
+    won = await settled(domain.success(state))
     return None if won is None else bool(won)
 
 
 async def observed(domain: Domain[S, Any], state: S) -> str:
     """Returns what an agent sees of a state: by `observe`, or without it by `describe`."""
-    see = getattr(domain, "observe", None) or domain.describe
+    see = domain.observe if isinstance(domain, Observes) else domain.describe
     return await settled(see(state))
 
 

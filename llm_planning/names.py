@@ -1,12 +1,64 @@
-"""Help with misspelt names: errors that reject a name propose the nearest known ones."""
+"""Names: what has one is loaded when it is asked for; a misspelt one gets the nearest proposed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+class Named(Protocol):
+    """What a catalogue lists."""
+
+    @property
+    def name(self) -> str:
+        """By which it is found."""
+        ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+class Catalogue(Mapping[str, T]):
+    """Specs by name. All names are known; a module is loaded when one of its specs is asked for.
+
+    Args:
+        places: "package.module:NAME" -> the names of the spec, or of the tuple of specs, that the
+            module has under this name.
+    """
+
+    def __init__(self, places: Mapping[str, Sequence[str]]) -> None:
+        self._places = {name: place for place, names in places.items() for name in names}
+        self._loaded: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        """Loads a spec.
+
+        Raises:
+            KeyError: nothing has this name.
+        """
+        if name not in self._loaded:
+            module, _, attribute = self._places[name].partition(":")
+            found = getattr(import_module(module), attribute)
+            specs: Sequence[T] = found if isinstance(found, tuple) else (found,)
+            self._loaded |= {spec.name: spec for spec in specs}
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether something has this name; loads nothing."""
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, in the order of the list."""
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        """The number of names."""
+        return len(self._places)
 
 
 def remedy(name: str, known: Iterable[str]) -> str:

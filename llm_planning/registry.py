@@ -18,16 +18,19 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 
-from llm_planning.domain import Domain, DomainError
+from llm_planning.domain import Domain, DomainError, ability_text
+from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.own_code import CodeSource, is_own, load_own, own_source
+from llm_planning.planners.catalogue import ALIASES, PLANNERS
+from llm_planning.roles.exercises import Teaches
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec, added_defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from llm_planning.roles.exercises import ExerciseMaker, Lessons, Words
+    from llm_planning.roles.exercises import ExerciseMaker, Words
 
 PLANNER_GROUP = "llm_planning.planners"
 DOMAIN_GROUP = "llm_planning.domains"
@@ -73,8 +76,6 @@ def left_out(planner: str, domain: str) -> dict[str, object]:
             not loaded for that.
         domain: its name in trials.
     """
-    from llm_planning.environments.catalogue import DOMAINS
-
     spec = _our_planner(planner)
     return added_defaults(spec, DOMAINS.get(domain)) if spec else {}
 
@@ -98,8 +99,6 @@ def why_unfit(planner: str, domain: str) -> str | None:
             code is not loaded for that.
         domain: its name in trials; the same holds.
     """
-    from llm_planning.environments.catalogue import DOMAINS
-
     spec, world = _our_planner(planner), DOMAINS.get(domain)
     if spec and spec.benchmark:
         own = spec.benchmark.domain
@@ -109,14 +108,12 @@ def why_unfit(planner: str, domain: str) -> str | None:
     lacking = spec.lacks(world)
     if not lacking:
         return None
-    said = " and ".join(need.said for need in lacking)
+    said = " and ".join(map(ability_text, lacking))
     return f"{planner} needs a domain that {said}; {domain} does not"
 
 
 def every_role() -> frozenset[str]:
     """The names of all questions that this project's planners may ask a model."""
-    from llm_planning.planners.catalogue import PLANNERS
-
     return frozenset(role for spec in PLANNERS.values() for role in spec.roles)
 
 
@@ -131,12 +128,10 @@ def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMa
         domain: where questions are asked.
         words: as `PlannerSpec.exercises` takes them.
     """
-    from llm_planning.planners.catalogue import PLANNERS
-
     fitting = (one for one in PLANNERS.values() if not (one.benchmark or one.lacks(domain)))
     # Planners of one family share a function, so it is called once.
     functions = dict.fromkeys(one.exercises for one in fitting if one.exercises)
-    own: Sequence[Lessons[Any, Any]] = getattr(domain.kind, "lessons", ())
+    own = domain.kind.lessons
     makers: dict[str, ExerciseMaker] = {one.role.name: replace(one, words=words) for one in own}
     for make in functions:
         if maker := make(domain, words):
@@ -153,8 +148,6 @@ def why_unmeasured(role: str, domain: DomainSpec, makers: Mapping[str, ExerciseM
         domain: where it is to be measured.
         makers: as `exercise_makers` returns them; without the role.
     """
-    from llm_planning.planners.catalogue import PLANNERS
-
     askers = [one for one in PLANNERS.values() if role in one.roles]
     if any(role in one.free_text for one in askers):
         return "its answer is free text, so no answer is the right one"
@@ -178,8 +171,6 @@ def find_domain(name: str) -> DomainSpec:
         OwnCodeError: the user's file cannot be run or has no such class.
         DomainError: a parameter of the class's constructor cannot be a setting.
     """
-    from llm_planning.environments.catalogue import DOMAINS
-
     if name in DOMAINS:
         return DOMAINS[name]
     found, said, source = _foreign(DOMAIN_GROUP, name, UnknownDomainError)
@@ -215,16 +206,11 @@ def source_named(group: str, name: str) -> CodeSource | None:
 
 
 def _our_planner(name: str) -> PlannerSpec | None:
-    from llm_planning.planners.catalogue import ALIASES, PLANNERS
-
-    return PLANNERS.get(name) or ALIASES.get(name)
+    return PLANNERS.get(ALIASES.get(name, name))
 
 
-def _ours(group: str) -> Mapping[str, object]:
-    from llm_planning.environments.catalogue import DOMAINS
-    from llm_planning.planners.catalogue import ALIASES, PLANNERS
-
-    return {**PLANNERS, **ALIASES} if group == PLANNER_GROUP else DOMAINS
+def _ours(group: str) -> tuple[str, ...]:
+    return (*PLANNERS, *ALIASES) if group == PLANNER_GROUP else tuple(DOMAINS)
 
 
 def _announced(group: str) -> dict[str, EntryPoint]:
@@ -301,7 +287,7 @@ def spec_of(
         settings=settings,
         open=open_,
         source=source,
-        teacher=getattr(kind, "teacher", None),
+        teacher=kind.teacher if issubclass(kind, Teaches) else None,
     )
 
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.domain import Domain, DomainError, settled
 from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.names import remedy
 from llm_planning.outcome import without_plan
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import (
     UnknownDomainError,
     UnknownPlannerError,
+    every_role,
     find_domain,
     find_planner,
     kebab,
@@ -38,12 +40,12 @@ from llm_planning.trace import tracing
 from llm_serving.errors import NoModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from llm_planning.events import Event
     from llm_planning.outcome import Outcome
     from llm_planning.own_code import CodeSource
     from llm_planning.roles import Engines
-    from llm_planning.trace import Event
     from llm_serving.request import Usage
 
 REFUSALS: Final = (
@@ -103,7 +105,7 @@ class Prepared:
         self, world: Domain[Any, Any] | None, engines: Engines, seed: int
     ) -> Outcome:
         """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
-        traits: Mapping[str, Any] = getattr(world, "traits", {})
+        traits: Mapping[str, Any] = {} if world is None else world.traits()
         if world is not None and world.no_plan:
             return without_plan(world.no_plan, traits)
         problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
@@ -113,8 +115,7 @@ class Prepared:
             )
         except NoModelError as error:
             raise NoModelError(f"{error}{_or_rules(self.spec)}") from error
-        judge = getattr(world, "judged", None)
-        judged: Mapping[str, Any] = {} if judge is None else judge(outcome.plan)
+        judged = {} if world is None else world.judged(outcome.plan)
         if not traits and not judged:
             return outcome
         return replace(outcome, metrics={**traits, **outcome.metrics, **judged})
@@ -152,9 +153,9 @@ def prepare(
     tasks = tasks_of(spec, where)
     if task is not None:
         check_task(task, known=tasks, of=name_of(spec, where))
-    return Prepared(
-        spec=spec, domain=where, task=task or tasks[0], chosen=choose(spec, where, settings)
-    )
+    chosen = choose(spec, where, settings)
+    refuse_others(chosen)
+    return Prepared(spec=spec, domain=where, task=task or tasks[0], chosen=chosen)
 
 
 def prepare_with(
@@ -185,9 +186,9 @@ def prepare_with(
         open=lambda _task, _settings: world,
     )
     refuse_unfit(spec, domain)
-    return Prepared(
-        spec=spec, domain=domain, task=domain.tasks[0], chosen=choose(spec, domain, settings)
-    )
+    chosen = choose(spec, domain, settings)
+    refuse_others(chosen)
+    return Prepared(spec=spec, domain=domain, task=domain.tasks[0], chosen=chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,8 +320,30 @@ def models_of_roles(spec: PlannerSpec, chosen: Chosen) -> dict[str, str]:
     """
     if not isinstance(chosen.planner, RoleSettings):
         return {}
+    refuse_others(chosen)
     models = chosen.planner.assignment.models
     return {role: name for role, name in models.items() if role in spec.roles}
+
+
+def refuse_others(chosen: Chosen) -> None:
+    """Refuses a file of roles that names what no planner asks, or nothing that this one asks.
+
+    Raises:
+        SettingsError: names the roles of the planner.
+    """
+    if not isinstance(chosen.planner, RoleSettings):
+        return
+    roles, known = chosen.planner.assignment, chosen.planner.known_roles
+    for role in roles.others:
+        if role not in every_role():
+            raise SettingsError(
+                f"roles={chosen.planner.roles}: unknown role {role!r}; {remedy(role, known)}"
+            )
+    if roles.others and not roles.by_role:
+        raise SettingsError(
+            f"roles={chosen.planner.roles} names no role of this planner; it asks: "
+            f"{', '.join(known)}"
+        )
 
 
 def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
@@ -331,19 +354,20 @@ def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
     return any(settings.assignment.of(role) == "llm" for role in settings.models_roles(spec.roles))
 
 
-def fitting_domains(spec: PlannerSpec) -> list[DomainSpec]:
-    """This project's own domains that a planner can plan in."""
-    return [one for one in DOMAINS.values() if not spec.benchmark and not spec.lacks(one)]
+def fitting_domains(spec: PlannerSpec) -> Iterator[DomainSpec]:
+    """This project's own domains that a planner can plan in, loaded one by one."""
+    return (one for one in DOMAINS.values() if not spec.benchmark and not spec.lacks(one))
 
 
 def _default_domain(spec: PlannerSpec, task: str | None, settings: frozenset[str]) -> DomainSpec:
     """The only domain of this project that has the task; without a task, the first domain."""
-    fitting = fitting_domains(spec)
-    if not fitting:
+    first = next(fitting_domains(spec), None)
+    if first is None:
         raise DomainError(f"planner {spec.name} needs a domain: name one")
     if task is None:
-        knowing = [one for one in fitting if settings <= frozenset(known_keys(spec, one))]
-        return (knowing or fitting)[0]
+        knowing = (one for one in fitting_domains(spec) if settings <= {*known_keys(spec, one)})
+        return next(knowing, first)
+    fitting = [*fitting_domains(spec)]
     having = [one for one in fitting if task in one.tasks]
     if not having:
         for one in (one for one in DOMAINS.values() if task in one.tasks):

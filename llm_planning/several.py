@@ -94,12 +94,15 @@ def _failed(failure: str, cause: str, world: Domain[Any, Any] | None = None) -> 
     return Outcome(
         success=False,
         plan=(),
-        metrics={**_traits(world), "failure": failure, "failure_cause": cause},
+        metrics={
+            **_traits(world),
+            "failure": failure,
+            "failure_cause": cause,
+        },
         trace={},
         text=f"{failure}: {cause}",
     )
 
 
 def _traits(world: Domain[Any, Any] | None) -> Mapping[str, Any]:
-    traits: Mapping[str, Any] = getattr(world, "traits", {})
-    return traits
+    return {} if world is None else world.traits()

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from llm_planning.domain import Domain, DomainError, Need
+from llm_planning.domain import Domain, DomainError, ability_text, missing_members
 from llm_planning.names import remedy
 from llm_planning.settings import NoSettings, Settings, SettingsError
 
@@ -94,7 +94,7 @@ class PlannerSpec:
         settings: the model of its settings; `settings.read({...})` makes an instance.
         run: plans one task.
         roles: names of the questions that it may ask a model.
-        needs: the optional members that it needs of a domain.
+        needs: what its domain must be beside a `Domain`: Protocols such as `domain.Decomposes`.
         benchmark: its own worlds, if it plans only in these.
         source: its origin; None for this project's planners.
         aliases: earlier names, oldest first; each still finds it.
@@ -113,7 +113,7 @@ class PlannerSpec:
     settings: type[Settings]
     run: Run
     roles: tuple[str, ...] = ()
-    needs: tuple[Need, ...] = ()
+    needs: tuple[type, ...] = ()
     benchmark: Benchmark | None = None
     source: CodeSource | None = None
     aliases: tuple[str, ...] = ()
@@ -140,9 +140,9 @@ class PlannerSpec:
         """The oldest name, which trials and ledgers use and the keys of trials hash."""
         return self.names[0]
 
-    def lacks(self, domain: DomainSpec) -> tuple[Need, ...]:
-        """The needs of the planner that a domain does not meet."""
-        return tuple(need for need in self.needs if not need.met_by(domain.kind))
+    def lacks(self, domain: DomainSpec) -> tuple[type, ...]:
+        """Those of its `needs` of which a domain lacks a member."""
+        return tuple(need for need in self.needs if missing_members(domain.kind, need))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,7 @@ def planner(
     summary: str = "",
     settings: type[Settings] = NoSettings,
     roles: Sequence[str] = (),
-    needs: Sequence[Need] = (),
+    needs: Sequence[type] = (),
 ) -> Callable[[Run], PlannerSpec]:
     """Makes a planner of a coroutine function.
 
@@ -209,7 +209,7 @@ def planner(
         summary: one line for a list; by default the function's first line of documentation.
         settings: the model of its settings.
         roles: names of the questions that it may ask a model.
-        needs: the optional members that it needs of a domain.
+        needs: what its domain must be beside a `Domain`: Protocols such as `domain.Decomposes`.
 
     Returns:
         A decorator for `async def run(problem, *, engines, settings, seed) -> Outcome`. It gives a
@@ -358,7 +358,11 @@ def refuse_unfit(spec: PlannerSpec, domain: DomainSpec) -> None:
             "docs/extending.md says what each is"
         )
     if lacking := spec.lacks(domain):
-        said = " and ".join(f"{need.said} (`{need.member}`)" for need in lacking)
+        said = " and ".join(
+            f"{ability_text(one)} ({', '.join(f'`{name}`' for name in missing)})"
+            for one in lacking
+            if (missing := missing_members(domain.kind, one))
+        )
         raise DomainError(
             f"planner {spec.name} needs a domain that {said}; {domain.name} does not: "
             "docs/extending.md says how to add that"

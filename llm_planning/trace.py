@@ -11,9 +11,9 @@ import hashlib
 import math
 from contextlib import contextmanager
 from contextvars import ContextVar
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
+from llm_planning.events import Events
 from llm_planning.trace_tree import TreeNotes, note_question
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 LOAD_EVERY = 0.25
 """The least seconds between two `load` events."""
-
-Event: TypeAlias = "dict[str, Any]"
-"""A JSON object with its `type`."""
 
 
 class Gauge(Protocol):
@@ -108,19 +105,15 @@ class _Loads:
                 yield gauge.load()
 
 
-class Trace:
-    """The events of one run, in the order in which they happened.
+class Trace(Events):
+    """The trace of one run.
 
     Args:
         gauges: see `recording`.
-
-    Attributes:
-        events: JSON-able lines, each with its `type`; without header, summary and end.
     """
 
     def __init__(self, gauges: Sequence[Gauge] = ()) -> None:
-        self.events: list[Event] = []
-        self._begun = perf_counter()
+        super().__init__()
         self._loads = _Loads(gauges)
         self._trees = 0
         self._prompts: dict[tuple[str, str], str] = {}
@@ -151,14 +144,6 @@ class Trace:
                     self.events.append(event)
             self._trees += first._trees
             self._prompts |= first._prompts
-
-    def add(self, kind: str, /, **fields: object) -> None:
-        """Adds an event that happens now."""
-        self.events.append({"type": kind, "at": self.now(), **fields})
-
-    def now(self) -> float:
-        """Seconds since the recording began."""
-        return round(perf_counter() - self._begun, 6)
 
     def belief(self, belief: Mapping[str, Any] | str) -> None:
         """Adds what the agent believes from now on.

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from llm_planning.trace import Event, Trace
+    from llm_planning.events import Event
+    from llm_planning.trace import Trace
 
 FORMAT = "llm-planning trace"
 VERSION = 1

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from llm_planning.domain import Step
-    from llm_planning.search import Walk
+    from llm_planning.events import Event, Events
     from llm_planning.search.tree import Edge, Node
-    from llm_planning.trace import Event, Trace
+    from llm_planning.search.walk import Walk
 
 IN_FULL = 128
 """The trace has a line for each of the first 128 simulations, then for every 8th, from 256 on for
@@ -111,7 +111,7 @@ def asking_about(action: Hashable) -> Iterator[None]:
         _ABOUT.reset(token)
 
 
-def note_question(trace: Trace, event: Event) -> None:
+def note_question(trace: Events, event: Event) -> None:
     """Notes who asked a question that was just answered, if a simulation did."""
     asker = _ASKER.get()
     if asker is not None and asker.notes.trace is trace:
@@ -158,7 +158,9 @@ class TreeNotes:
         earlier: `before` with the earlier searches of this tree.
     """
 
-    def __init__(self, trace: Trace, number: int, root: Node[Any, Any], before: int | None) -> None:
+    def __init__(
+        self, trace: Events, number: int, root: Node[Any, Any], before: int | None
+    ) -> None:
         self.trace = trace
         self.questions = 0
         self.asker: Asker | None = None

@@ -1,23 +1,22 @@
-"""This project's own domains, by name."""
+"""This project's own domains: which there are, and where each is."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
-from llm_planning.environments.household.domain import HOUSEHOLD
-from llm_planning.environments.minecraft.domain import MINECRAFT
-from llm_planning.environments.multiplication.domain import MULTIPLICATION
-from llm_planning.environments.textgame.domain import TEXTGAME
-from llm_planning.environments.travel.domain import TRAVEL
+from llm_planning.names import Catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llm_planning.specs import DomainSpec
 
-DOMAINS: Final[Mapping[str, DomainSpec]] = {
-    spec.name: spec
-    for spec in (TEXTGAME, MINECRAFT, BLOCKSWORLD, HOUSEHOLD, TRAVEL, MULTIPLICATION)
-}
+DOMAINS: Final[Catalogue[DomainSpec]] = Catalogue(
+    {
+        "llm_planning.environments.textgame.domain:TEXTGAME": ("textgame",),
+        "llm_planning.environments.minecraft.domain:MINECRAFT": ("minecraft",),
+        "llm_planning.environments.blocksworld.domain:BLOCKSWORLD": ("blocksworld",),
+        "llm_planning.environments.household.domain:HOUSEHOLD": ("household",),
+        "llm_planning.environments.travel.domain:TRAVEL": ("travel",),
+        "llm_planning.environments.multiplication.domain:MULTIPLICATION": ("multiplication",),
+    }
+)
 """Every domain by name; the first that fits is where a planner plans unless it is told."""

@@ -137,10 +137,7 @@ class Episode(Generic[S, A]):
         return step
 
     async def _note_milestones(self) -> None:
-        passed = getattr(self.domain, "milestones", None)
-        if passed is None:
-            return
-        for name, is_passed in (await settled(passed(self.state))).items():
+        for name, is_passed in (await settled(self.domain.milestones(self.state))).items():
             if self.milestones.get(name) is None:
                 self.milestones[name] = len(self.moves) if is_passed else None
 

@@ -164,7 +164,7 @@ def _places(
     elif spec.benchmark:
         yield None, _tasks(spec, None, tasks)
     elif tasks.value == ["all"]:
-        fitting = fitting_domains(spec)
+        fitting = [*fitting_domains(spec)]
         if len(fitting) != 1:
             names = " and ".join(one.name for one in fitting) or "no domain of this project's own"
             raise SweepConfigError(

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from filelock import FileLock
 
+    from llm_planning.events import Event
     from llm_planning.experiments.trial import TrialResult
-    from llm_planning.trace import Event
 
 __all__ = ["LEDGER_FILE", "Ledger", "LedgerError", "LedgerRow", "UnkeepableResultError"]
 

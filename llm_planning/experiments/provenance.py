@@ -16,7 +16,7 @@ import llm_planning
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from llm_planning.trace import Event
+    from llm_planning.events import Event
     from llm_serving.request import ModelIdentity
 
 _LIBRARIES = (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from llm_planning.trace import Event
+    from llm_planning.events import Event
 
 LONGEST_TRACE = 2**28
 """Bytes of a trace's lines, at most: a small file can unpack to more than the memory holds."""

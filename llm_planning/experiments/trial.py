@@ -14,7 +14,7 @@ from llm_planning.own_code import told_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.trace import Event
+    from llm_planning.events import Event
     from llm_serving.request import Usage
 
 _KEY_VERSION = 2

@@ -11,8 +11,6 @@ from pydantic import model_validator
 
 from llm_kernels.quoting import shown
 from llm_planning.model_configs import model_name, split_adapter
-from llm_planning.names import remedy
-from llm_planning.registry import every_role
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError, When, identified
 from llm_serving.yaml_file import YamlError, file_hash, read_mapping
@@ -63,10 +61,13 @@ class RoleAssignment:
     Attributes:
         default: answers every role that is not in `by_role`.
         by_role: role -> who answers it.
+        others: the roles of a file that the planner does not ask; `running.refuse_others` says
+            whether another planner does.
     """
 
     default: Answerer = "llm"
     by_role: Mapping[str, Answerer] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
     def of(self, role: str) -> Answerer:
         """Returns who answers a role."""
@@ -109,12 +110,11 @@ def read_roles(
             Otherwise a YAML file that maps roles to `SHAPES`; the model answers the roles that the
             file leaves out.
         known: the names of the roles that the planner and its ablations ask. What a file says of
-            another planner's roles is checked and left out, so that one file serves all planners.
+            others is checked and left out, so that one file serves all planners.
         profile: of the planner, if it has one.
 
     Raises:
-        SettingsError: the file cannot be read, has an unknown role, key or value, or names no role
-            of the planner.
+        SettingsError: the file cannot be read, or has an unknown key or value.
     """
     if profile is not None and value == profile.name:
         return RoleAssignment(profile.errors)
@@ -127,21 +127,15 @@ def read_roles(
             f"roles={value} is neither {' nor '.join(words_of(profile))} nor a file of roles: "
             f"{error}"
         ) from error
-    by_role: dict[str, Answerer] = {}
+    answerers: dict[str, Answerer] = {}
     for role, who in said.items():
-        if role not in known and role not in every_role():
-            raise SettingsError(f"roles={value}: unknown role {role!r}; {remedy(str(role), known)}")
         try:
-            answerer = _answerer(who)
+            answerers[str(role)] = _answerer(who)
         except SettingsError as error:
             raise SettingsError(f"roles={value}: role {role}: {error}") from error
-        if role in known:
-            by_role[role] = answerer
-    if said and not by_role:
-        raise SettingsError(
-            f"roles={value} names no role of this planner; it asks: {', '.join(known)}"
-        )
-    return RoleAssignment("llm", by_role)
+    by_role = {role: who for role, who in answerers.items() if role in known}
+    others = tuple(role for role in answerers if role not in known)
+    return RoleAssignment("llm", by_role, others)
 
 
 def words_of(profile: Profile | None) -> tuple[str, ...]:

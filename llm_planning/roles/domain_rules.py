@@ -8,7 +8,7 @@ from math import log
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from llm_planning.domain import A, DomainError, S, Step
+from llm_planning.domain import A, Believes, DomainError, S, Step
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -94,7 +94,7 @@ def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
     Raises:
         DomainError: the domain lacks `advise` or the members that go with it, or hides its state.
     """
-    if getattr(domain, "belief", None) is not None:
+    if isinstance(domain, Believes):
         raise DomainError("it hides its state (it has a belief), which its rules would give away")
     told: Any = getattr(domain, "advise", None)
     if inspect.iscoroutinefunction(told):

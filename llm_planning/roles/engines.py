@@ -13,7 +13,8 @@ from llm_serving.errors import ServingError
 from llm_serving.request import EncodedPrompt, Message, Usage
 
 if TYPE_CHECKING:
-    from llm_planning.trace import Event, Trace
+    from llm_planning.events import Event
+    from llm_planning.trace import Trace
     from llm_serving.engine import Counters, Engine
     from llm_serving.request import Completion, Prompt, Request, Scores
 

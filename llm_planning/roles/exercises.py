@@ -11,7 +11,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence  # noqa: TC00
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    runtime_checkable,
+)
 
 from llm_planning.domain import A, S
 from llm_planning.roles.asking import AnswerT, QuestionT
@@ -307,6 +316,20 @@ class Teacher(Protocol[S, A]):
 
     def can_follow(self, state: S, option: A, prediction: BaseModel) -> bool:
         """Whether a prediction is what a feasible option may do."""
+        ...
+
+
+@runtime_checkable
+class Teaches(Protocol):
+    """A domain that knows right answers, for `llm-planning distill`."""
+
+    @staticmethod
+    def teacher(held_out: Sequence[str] | None) -> Teacher[Any, Any]:
+        """Makes what teaches.
+
+        Args:
+            held_out: names that lessons leave out; None leaves out what the domain does by default.
+        """
         ...
 
 

@@ -1,6 +1,6 @@
 """Mistakes in a plan, item by item: an action is left out, or another one is written instead.
 
-The domain says what may be written instead (`Domain.mistakes`): in Blocksworld another block or
+The domain says what may be written instead (`domain.Errs`): in Blocksworld another block or
 another verb, in Minecraft another item, verb or quantity. Rates are then comparable: a subtask of a
 decomposition, an action of a whole plan and a single next action err in the same ways.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.quoting import shown
-from llm_planning.domain import A
+from llm_planning.domain import A, Errs
 from llm_planning.names import remedy
 from llm_planning.settings import SettingsError
 
@@ -45,8 +45,9 @@ class Mistakes(Generic[A]):
         Raises:
             SettingsError: see `Mistakes`.
         """
-        says = getattr(self._domain, "mistakes", None)
-        known: dict[str, Sequence[A]] = {DROPPED: (), **(says(action) if says else {})}
+        known: dict[str, Sequence[A]] = {DROPPED: ()}
+        if isinstance(self._domain, Errs):
+            known |= self._domain.mistakes(action)
         for kind in self._kinds:
             if kind not in known:
                 raise SettingsError(

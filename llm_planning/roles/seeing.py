@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from llm_planning.domain import Draws
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -30,10 +31,9 @@ def looking(domain: object, see: See) -> Callable[[Any], tuple[Image, ...]]:
     """
     if see == "words":
         return lambda _: ()
-    draw = getattr(domain, "draw", None)
-    if draw is None:
+    if not isinstance(domain, Draws):
         raise SettingsError(
             f"setting see={see} needs a domain that draws its states (`draw`); this one does not: "
             "write see=words, or add it (docs/extending.md)"
         )
-    return lambda state: (draw(state),)
+    return lambda state: (domain.draw(state),)

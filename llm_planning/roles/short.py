@@ -24,11 +24,14 @@ from dataclasses import fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from llm_planning.domain import Briefs
 from llm_planning.roles.asking import Short
 from llm_planning.roles.llm import Prompt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from llm_planning.domain import Domain
 
 STATE: Final = "described"
 """The field with the state in words, which comes first and without its name."""
@@ -75,7 +78,7 @@ def in_short(role: str, told: Mapping[str, object]) -> str:
 
 def short_words(
     role: str,
-    world: object,
+    world: Domain[Any, Any],
     *,
     tell: Callable[[Any], Mapping[str, object]] | None = None,
 ) -> Short[Any]:
@@ -100,18 +103,18 @@ def short_prompt() -> Prompt:
     return Prompt([_TEMPLATE], system=("system",), user=("asked",), constants={})
 
 
-def words_of(world: object) -> str:
+def words_of(world: Domain[Any, Any]) -> str:
     """SHA-256 of the short words in a world, in hexadecimal; all roles there have the same.
 
     Args:
         world: its kind counts, and its `mechanics`. Its problem and the language of answers play no
             part.
     """
-    named = (FORM, _SYSTEM, type(world).__name__, getattr(world, "mechanics", ""))
+    named = (FORM, _SYSTEM, type(world).__name__, world.mechanics)
     return hashlib.sha256(repr(named).encode()).hexdigest()
 
 
-def told_state(world: Any, state: Any, described: str) -> str:  # noqa: ANN401
+def told_state(world: Domain[Any, Any], state: Any, described: str) -> str:  # noqa: ANN401
     """A state as short words tell it.
 
     Args:
@@ -119,8 +122,7 @@ def told_state(world: Any, state: Any, described: str) -> str:  # noqa: ANN401
         state: the state.
         described: the state in words; empty if it is not told.
     """
-    brief = getattr(world, "brief", None)
-    return str(brief(state)) if brief is not None and described else described
+    return world.brief(state) if described and isinstance(world, Briefs) else described
 
 
 def difference(before: str, after: str) -> Mapping[str, str]:
@@ -137,7 +139,7 @@ def difference(before: str, after: str) -> Mapping[str, str]:
     return {"then": came or ("" if went else "nothing"), "no more": went}
 
 
-def _fields(world: object, question: Any) -> Mapping[str, object]:  # noqa: ANN401
+def _fields(world: Domain[Any, Any], question: Any) -> Mapping[str, object]:  # noqa: ANN401
     told = {one.name: getattr(question, one.name) for one in fields(question) if one.repr}
     if STATE in told and hasattr(question, "state"):
         told[STATE] = told_state(world, question.state, told[STATE])

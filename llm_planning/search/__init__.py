@@ -1,6 +1,7 @@
 """Monte Carlo tree search over awaited answers: the tree, selection, the driver, backups."""
 
 from llm_planning.search.backup import (
+    Backup,
     by_control_variates,
     by_means,
     by_softmax,
@@ -8,8 +9,9 @@ from llm_planning.search.backup import (
     by_weighted_returns,
     softmax_value,
 )
-from llm_planning.search.driver import Evaluation, SearchModel, Select, search
+from llm_planning.search.driver import Evaluation, SearchModel, search
 from llm_planning.search.selection import (
+    Select,
     argmax,
     puct,
     select_by_puct,
@@ -30,6 +32,7 @@ from llm_planning.search.tree import (
 from llm_planning.search.walk import Checkpoint, TrackedRandom, Walk
 
 __all__ = [
+    "Backup",
     "Checkpoint",
     "Edge",
     "Evaluation",

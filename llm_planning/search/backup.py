@@ -6,19 +6,21 @@ of edge i. The first edge is i = 0, and m is the number of edges.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import exp
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
+
+from llm_planning.domain import A, S
+from llm_planning.search.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from llm_planning.domain import Step
-    from llm_planning.search.driver import Backup
     from llm_planning.search.tree import Edge, Node
-    from llm_planning.search.walk import Walk
 
-S = TypeVar("S")
-A = TypeVar("A")
+Backup: TypeAlias = Callable[[Walk[S, A]], None]
+"""Updates Q along a walk. N already counts the walk."""
 
 
 def by_sums(*, gamma: float) -> Backup[S, A]:

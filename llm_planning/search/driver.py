@@ -24,6 +24,8 @@ from llm_planning.search.walk import Checkpoint, TrackedRandom, Walk
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
+    from llm_planning.search.backup import Backup
+    from llm_planning.search.selection import Select
     from llm_planning.trace_tree import Asker
 
 _SECONDS_AT_A_STRETCH = 0.005
@@ -85,12 +87,6 @@ class SearchModel(Protocol[S, A]):
         """
         ...
 
-
-Select: TypeAlias = Callable[[Node[S, A], Sequence[Edge[S, A]]], Edge[S, A]]
-"""Maps a node and its legal edges to the edge that the descent takes."""
-
-Backup: TypeAlias = Callable[[Walk[S, A]], None]
-"""Updates Q along a walk. N already counts the walk."""
 
 BeforeSelect: TypeAlias = Callable[[Node[S, A], Walk[S, A]], Awaitable[object] | None]
 """Maps a node to an awaitable that a descent awaits before it selects there, or to None."""

@@ -8,17 +8,15 @@ Unobserved", 2020), so that several descents spread over the tree.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import inf, log, sqrt
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from llm_planning.domain import A, S
+from llm_planning.search.tree import Edge, Node
 
-    from llm_planning.search.driver import Select
-    from llm_planning.search.tree import Edge, Node
-
-S = TypeVar("S")
-A = TypeVar("A")
+Select: TypeAlias = Callable[[Node[S, A], Sequence[Edge[S, A]]], Edge[S, A]]
+"""Maps a node and its legal edges to the edge that the descent takes."""
 
 
 def ucb(q: float, n: int, parent_n: int, c: float) -> float:

@@ -18,7 +18,7 @@ from llm_planning.viewer.texts import Strings, Texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from llm_planning.trace import Event
+    from llm_planning.events import Event
 
 KINDS: Final = (
     "search",

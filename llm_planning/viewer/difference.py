@@ -12,7 +12,7 @@ from llm_planning.viewer.columns import KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from llm_planning.trace import Event
+    from llm_planning.events import Event
 
 _TYPES_APART = frozenset({"load", "outcome", "summary"})
 _QUESTIONS = frozenset({"prompt", "role"})

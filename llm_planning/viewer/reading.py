@@ -16,7 +16,7 @@ from llm_planning.trace_file import FORMAT, VERSION, TraceError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llm_planning.trace import Event
+    from llm_planning.events import Event
 
 LONGEST = 2**30
 """Bytes that a trace's lines have at most."""

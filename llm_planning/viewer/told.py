@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from llm_planning.trace import Event
+    from llm_planning.events import Event
 
 
 def lenient_summary(events: Iterable[Event]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from catalogues import listed
 from pydantic import BaseModel
 
 from llm_planning.planners.catalogue import PLANNERS
@@ -112,4 +113,4 @@ def only(monkeypatch, **makers):
     """Leaves these planners alone with exercises: name, with _ for -, -> function."""
     for name, spec in PLANNERS.items():
         make = makers.get(name.replace("-", "_"))
-        monkeypatch.setitem(PLANNERS, name, replace(spec, exercises=make))
+        listed(monkeypatch, PLANNERS, name, replace(spec, exercises=make))

@@ -423,8 +423,8 @@ def test_rules_are_the_files_own_unless_they_are_set(tmp_path):
         ({"rules": "variant"}, ["variant"] * 3),
     ):
         worlds = opened(pddl=str(tmp_path), **settings).worlds.values()
-        assert [one.traits["rules"] for one in worlds] == rules
-        assert [one.traits["dialect"] for one in worlds] == [
+        assert [one.traits()["rules"] for one in worlds] == rules
+        assert [one.traits()["dialect"] for one in worlds] == [
             "four operators",
             "three operators",
             "mystery",
@@ -434,7 +434,7 @@ def test_rules_are_the_files_own_unless_they_are_set(tmp_path):
     assert written["rules"] == "file"
     assert read(written).to_json() == written
     assert read({}).to_json()["rules"] == "variant"
-    assert opened().traits.keys() == {"problem", "blocks", "optimum"}
+    assert opened().traits().keys() == {"problem", "blocks", "optimum"}
     with pytest.raises(
         SettingsError, match="rules=file is not possible with the task hard: it has"
     ):

@@ -175,4 +175,4 @@ def test_a_search_without_end_is_given_up(monkeypatch):
     monkeypatch.setattr(solver, "MOST_EXPANDED", 1)
     with pytest.raises(UnsolvedError, match="9 blocks was found among 1 positions"):
         world.advise(puzzle.start)
-    assert world.traits == {"problem": "9-1", "blocks": 9, "optimum": None}
+    assert world.traits() == {"problem": "9-1", "blocks": 9, "optimum": None}

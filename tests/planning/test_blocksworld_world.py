@@ -208,7 +208,7 @@ def test_the_score_falls_with_the_actions_that_are_left():
     assert [*scores, blocks.score(state)] == pytest.approx(
         [done / len(plan) for done in range(len(plan) + 1)]
     )
-    assert blocks.traits == {"problem": "test", "blocks": 5, "optimum": len(plan)}
+    assert blocks.traits() == {"problem": "test", "blocks": 5, "optimum": len(plan)}
 
 
 def test_where_the_start_is_the_goal_every_other_state_scores_nothing():
@@ -226,7 +226,7 @@ def test_an_optimum_that_is_not_found_is_sought_once(monkeypatch):
         raise UnsolvedError("too long")
 
     monkeypatch.setattr(domain, "shortest_plan", search)
-    assert [blocks.traits["optimum"] for _ in range(2)] == [None, None]
+    assert [blocks.traits()["optimum"] for _ in range(2)] == [None, None]
     assert len(searches) == 1
 
 

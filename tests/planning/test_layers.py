@@ -78,6 +78,49 @@ def test_packages_of_the_planning_layer_point_downwards(package):
     assert not wrong
 
 
+CIRCLE = 4
+"""The most files of which each needs every other in the end."""
+
+
+def largest_circle(uses):
+    """The most modules of which each uses every other in the end.
+
+    Args:
+        uses: module -> the modules that it imports.
+    """
+    reached = {}
+    for module in uses:
+        found, new = set(), [module]
+        while new:
+            new = [other for one in new for other in uses[one] if other not in found]
+            found.update(new)
+        reached[module] = found
+    return max(
+        (
+            {one} | {other for other in found if one in reached[other]}
+            for one, found in reached.items()
+        ),
+        key=len,
+    )
+
+
+def test_no_large_circle_of_imports():
+    """Also those inside of functions, and those for types alone: a reader follows them all."""
+    files = {}
+    for layer in LAYERS.values():
+        for path in layer.rglob("*.py"):
+            parts = path.relative_to(layer.parent).with_suffix("").parts
+            files[".".join(parts).removesuffix(".__init__")] = path
+    uses = {module: (imported(path) & files.keys()) - {module} for module, path in files.items()}
+    circle = largest_circle(uses)
+    assert len(circle) <= CIRCLE, sorted(circle)
+
+
+def test_a_circle_is_seen():
+    uses = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}
+    assert largest_circle(uses) == {"b", "c"}
+
+
 def test_only_one_module_knows_vllm():
     """Versions differ in one place; the two others implement interfaces of vLLM's own."""
     knowing = {

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from llm_planning.domain import Need
+from llm_planning.domain import Believes, missing_members
 from llm_planning.environments.minecraft.domain import EVERY_TASK, MINECRAFT, Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
@@ -17,7 +17,7 @@ def test_what_it_offers():
     for member in ("grammar", "state_model", "success", "score", "advise", "feasible"):
         world = MINECRAFT.open("cook-meat", MINECRAFT.settings.read({}))
         assert hasattr(world, member)
-    assert not Need("belief", "has a belief").met_by(Minecraft)
+    assert missing_members(Minecraft, Believes) == ["belief"]
 
 
 def test_a_step_draws_all_chance_from_its_generator():

@@ -1,13 +1,17 @@
 import json
 import re
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from llm_planning import Outcome
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.planners.catalogue import ALIASES, PLANNERS
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.registry import (
     UnknownDomainError,
@@ -178,7 +182,7 @@ async def mine(problem, *, engines, settings, seed):
 
     And on.
     """
-    return problem, settings
+    return Outcome(success=None, plan=(problem, settings), metrics={}, trace={}, text="")
 
 
 def test_a_setting_of_both_is_the_planners_unless_it_is_written_out():
@@ -198,7 +202,8 @@ def test_a_setting_of_both_is_the_planners_unless_it_is_written_out():
 
 async def test_an_open_domain_is_handed_over_as_it_is():
     world = Walk(steps=4)
-    problem, settings = await prepare_with(mine, world, settings={"speed": 2}).run(None, 0)
+    ran = await prepare_with(mine, world, settings={"speed": 2}).run(None, 0)
+    problem, settings = ran.plan
     assert problem.world is world
     assert settings.speed == 2.0
     assert world.step(3, "on", Random(0)).done
@@ -213,6 +218,37 @@ def test_names_settings_and_defaults_stay(kind, find):
     }
     assert found == golden
     assert [list(found[name]) for name in golden] == [list(golden[name]) for name in golden]
+
+
+@pytest.mark.parametrize("catalogue", [PLANNERS, DOMAINS])
+def test_a_catalogue_names_what_its_modules_have(catalogue):
+    listed = {}
+    for name, place in catalogue._places.items():
+        listed.setdefault(place, []).append(name)
+    for place, names in listed.items():
+        module, _, attribute = place.partition(":")
+        found = getattr(import_module(module), attribute)
+        specs = found if isinstance(found, tuple) else (found,)
+        assert [spec.name for spec in specs] == names
+        assert all(catalogue[spec.name] is spec for spec in specs)
+    assert [spec.name for spec in catalogue.values()] == list(catalogue)
+    assert "no-such" not in catalogue
+    assert catalogue.get("no-such") is None
+
+
+def test_aliases_are_those_that_planners_name():
+    named = {alias: spec.name for spec in PLANNERS.values() for alias in spec.aliases}
+    assert named == ALIASES
+
+
+def test_a_planner_loads_no_other_paper():
+    code = (
+        "import sys; from llm_planning.running import prepare; prepare('too', settings={});"
+        "print(*sorted({name.split('.')[2] for name in sys.modules"
+        " if name.startswith('llm_planning.planners.')}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["catalogue", "tree_of_options"]
 
 
 def test_settings_from_texts():

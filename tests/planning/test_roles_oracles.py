@@ -23,6 +23,7 @@ from llm_planning.roles import (
     read_roles,
 )
 from llm_planning.roles.oracles import draw
+from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
 
 PLACES = ("fridge", "oven", "table", "sink")
@@ -275,7 +276,6 @@ def test_a_file_says_who_answers(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("prose: llm", "unknown role 'prose'; did you mean propose"),
         ("propose: lm", "role propose: 'lm' does not say who answers; write llm, rules"),
         ("propose: {rat: 1}", "role propose: unknown setting 'rat'; did you mean rate"),
         ("propose: {rates: {hot: 2}}", "setting rates.hot=2 is not possible"),
@@ -298,14 +298,25 @@ def test_a_file_may_name_roles_that_another_planner_asks(tmp_path):
     file = tmp_path / "roles.yaml"
     file.write_text("propose: rules\nprior: {rate: 0.5}\n")
     roles = read_roles(str(file), known=ROLES)
-    assert roles.by_role == {"propose": Errors()}
+    assert (roles.by_role, roles.others) == ({"propose": Errors()}, ("prior",))
     file.write_text("prior: {rate: 2}\n")
     with pytest.raises(SettingsError, match=f"roles={file}: role prior: setting rate=2"):
         read_roles(str(file), known=ROLES)
-    file.write_text("prior: {rate: 0.5}\n")
-    nobody = f"roles={file} names no role of this planner; it asks: propose, dynamics$"
-    with pytest.raises(SettingsError, match=nobody):
-        read_roles(str(file), known=ROLES)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("prose: llm", "unknown role 'prose'; did you mean propose"),
+        ("propose: rules\nprose: llm", "unknown role 'prose'; did you mean propose"),
+        ("prior: llm", "names no role of this planner; it asks: propose, feasibility"),
+    ],
+)
+def test_a_file_of_other_roles(tmp_path, content, message):
+    file = tmp_path / "roles.yaml"
+    file.write_text(content)
+    with pytest.raises(SettingsError, match=f"roles={file}.*{message}"):
+        prepare("too", settings={"roles": str(file)})
 
 
 def test_a_file_is_part_of_the_settings_by_its_content(tmp_path):

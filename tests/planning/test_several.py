@@ -26,7 +26,9 @@ class Numbered(Domain):
 
     def __init__(self, number):
         self.number = number
-        self.traits = {"problem": str(number), "rules": "plain"}
+
+    def traits(self):
+        return {"problem": str(self.number), "rules": "plain"}
 
     def start(self, seed):
         return self.number
@@ -156,9 +158,12 @@ def test_what_a_world_searches_for_takes_no_time_from_the_others():
             self.number = number
 
         @cached_property
-        def traits(self):
+        def searched(self):
             time.sleep(0.6)
-            return {"problem": str(self.number)}
+            return str(self.number)
+
+        def traits(self):
+            return {"problem": self.searched}
 
     worlds = {"one": Numbered(1), "slow": Slow(2), "three": Numbered(3)}
     outcome, _, _ = run(worlds, lambda _: "yes", seconds=0.5, delay=lambda _: 0.1)

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from catalogues import listed
 
 import llm_planning.experiments.local_pool as pool_module
 from llm_planning.experiments.local_pool import BLIND, LocalPool, run_trial
@@ -184,7 +185,7 @@ async def run_for_a_while(pool, engine, samples):
 async def test_the_limit_fills_the_batch(monkeypatch):
     monkeypatch.setattr(pool_module, "SAMPLE_EVERY", 0.004)
     nowhere = Benchmark(domain="nowhere", tasks=("one",))
-    monkeypatch.setitem(PLANNERS, "asker", replace(ask, benchmark=nowhere))
+    listed(monkeypatch, PLANNERS, "asker", replace(ask, benchmark=nowhere))
     engine = LoadedEngine(SCRIPT, delay=lambda request: 0.02)
     pool = LocalPool(Engines(engine), most=100, gauges=(engine,))
     limits = await run_for_a_while(pool, engine, 60)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from catalogues import listed
 from command_line import invoke
 
 from llm_planning.environments.catalogue import DOMAINS
@@ -75,9 +76,9 @@ WORLD = """
 WALK = """
     import asyncio
     from random import Random
+    from typing import Protocol
 
     from llm_planning import Outcome, planner
-    from llm_planning.domain import Need
     from llm_planning.settings import Settings
 
 
@@ -99,7 +100,13 @@ WALK = """
         return Outcome(success=done, plan=tuple(plan), metrics=moves, trace={}, text="")
 
 
-    needy = planner("needy", needs=[Need("map", "has a map")])(walk.run)
+    class HasMap(Protocol):
+        '''Has a map.'''
+
+        map: str
+
+
+    needy = planner("needy", needs=[HasMap])(walk.run)
     nothing = None
 """
 SWEEP = """
@@ -299,7 +306,7 @@ def test_what_is_wrong_with_it_is_said_in_one_line(mine, changes, expected):
 def test_a_task_of_two_domains_needs_the_domain(mine, monkeypatch):
     line = find_domain("world.py:Line")
     for name in ("near", "far"):
-        monkeypatch.setitem(DOMAINS, name, line)
+        listed(monkeypatch, DOMAINS, name, line)
     monkeypatch.delitem(PLAIN, "domain")
     with pytest.raises(SweepConfigError, match=r"tasks: the task 'right' is in the domains .*name"):
         load(tasks=["right"])

@@ -121,7 +121,7 @@ def test_ways_lead_through_any_city(bundled):
 
 def test_a_journey_by_hand(tmp_path):
     world = Travel(small(tmp_path / "g"), Pair("Aix", "Cádiz"))
-    assert world.traits["optimum"] == 2
+    assert world.traits()["optimum"] == 2
     assert world.advise("Aix") == (Flight("Bonn"), Flight("Cádiz"))
     assert [world.score(city) for city in ("Aix", "Bonn", "Cádiz")] == [0.0, 0.5, 1.0]
     refused = world.step("Aix", Flight("Cádiz"), Random(0))

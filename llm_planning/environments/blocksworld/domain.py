@@ -65,8 +65,6 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         puzzle: as given.
         optimum: actions of a shortest plan from the start.
         no_plan: why no plan reaches the goal; empty if one does.
-        traits: `problem`, the number of `blocks`, and the `optimum`; of a problem from a file also
-            its `dialect` and the `rules` by which it is planned.
     """
 
     grammar: BlockGrammar
@@ -95,15 +93,17 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         return len(self.advise(self.puzzle.start))
 
     @cached_property
+    def _known_optimum(self) -> int | None:
+        try:
+            return self.optimum
+        except UnsolvedError:
+            return None
+
     def traits(self) -> dict[str, str | int | None]:
         """What every run's metrics say of the problem; the optimum is None if it is not found."""
-        try:
-            optimum: int | None = self.optimum
-        except UnsolvedError:
-            optimum = None
         dialect, size = self.puzzle.dialect, len(self.puzzle.start.names)
         used = {} if dialect is None else {"dialect": dialect, "rules": self._rules_name}
-        return {"problem": self.puzzle.name, "blocks": size, "optimum": optimum, **used}
+        return {"problem": self.puzzle.name, "blocks": size, "optimum": self._known_optimum, **used}
 
     def start(self, seed: int) -> Blocks:  # noqa: ARG002 - every seed has the same start
         """s_0."""

@@ -65,7 +65,6 @@ class KnownHousehold(Domain[State, Action]):
         expert: plans by the rules.
         wording: the layout of Listing 1 (Appendix F): actions are told in the rules, not listed for
             each state, and of the past only what was done.
-        traits: the `problem`, and the `optimum`, the expert's actions.
     """
 
     def __init__(self, task: Task, *, instruction: str = "", scene: Scene | None = None) -> None:
@@ -78,7 +77,6 @@ class KnownHousehold(Domain[State, Action]):
         self._task = task
         self._scene = scene
 
-    @property
     def traits(self) -> dict[str, str | int]:
         """What every run's metrics say of the task."""
         return {"problem": self._task.name, "optimum": self.expert.length(self._task.start)}

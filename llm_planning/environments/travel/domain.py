@@ -47,8 +47,6 @@ class Travel(Domain[str, Flight]):
     Attributes:
         graph: as given.
         pair: as given.
-        traits: the `problem`, where it is `flown_from` and `flown_to`, and the `optimum`, the
-            fewest flights.
     """
 
     pair: Pair
@@ -67,8 +65,13 @@ class Travel(Domain[str, Flight]):
         # No city of this world, so that nothing is given away.
         self.example = (("Goal: Be in Alderby. You are in Birchby.", str(Flight("Alderby"))),)
         self._fewest = graph.flights_to(pair.goal)
-        self.traits: dict[str, str | int] = {
-            "problem": problem or f"{pair.start} - {pair.goal}",
+        self._problem = problem
+
+    def traits(self) -> dict[str, str | int]:
+        """What every run's metrics say of the journey."""
+        pair = self.pair
+        return {
+            "problem": self._problem or f"{pair.start} - {pair.goal}",
             "flown_from": pair.start,
             "flown_to": pair.goal,
             "optimum": self._fewest[pair.start],

@@ -115,7 +115,7 @@ async def outcome_of(
     failure = None
     if not success:
         failure = blame(domain, acting.states[0], done.moves, wrong=wrong, ending=ending, tree=tree)
-    optimum = getattr(domain, "traits", {}).get("optimum")
+    optimum = domain.traits().get("optimum")
     excess = len(plan) - optimum if success and optimum is not None else None
     conclusion = f"carried out: the goal is {'reached' if success else 'not reached'}"
     why = [] if failure is None else [f"failure: {failure.kind} ({failure.cause})"]

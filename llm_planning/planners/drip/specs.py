@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from llm_planning.domain import Need
+from llm_planning.domain import Decomposes, NamesOptions, Succeeds
 from llm_planning.execution.option_settings import POLICY_ROLES
 from llm_planning.planners.drip.baselines import chain_of_thought, plan_and_solve, react
 from llm_planning.planners.drip.exercises import subtask_exercises
@@ -19,11 +19,6 @@ from llm_planning.planners.drip.settings import (
 )
 from llm_planning.specs import PlannerSpec
 
-_NAMES_OPTIONS = Need("grammar", "names its options")
-_DECOMPOSES = Need("decompose", "says what comes right before a subtask")
-_JUDGES = Need("judge", "judges subtasks")
-_TESTS = Need("success", "tests its goal")
-
 _Spec = partial(PlannerSpec, paper="DRIP", exercises=subtask_exercises)
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
@@ -33,7 +28,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=DripSettings,
         run=drip_as_read,
         roles=("decompose", "judge", "apply", *POLICY_ROLES),
-        needs=(_NAMES_OPTIONS, _DECOMPOSES, _JUDGES),
+        needs=(NamesOptions, Decomposes),
     ),
     _Spec(
         name="drip-plus",
@@ -41,7 +36,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=DripPlusSettings,
         run=drip_plus,
         roles=("decompose", "judge", "apply", *POLICY_ROLES),
-        needs=(_NAMES_OPTIONS, _DECOMPOSES, _JUDGES, _TESTS),
+        needs=(NamesOptions, Decomposes, Succeeds),
     ),
     _Spec(
         name="drip-react",
@@ -49,7 +44,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=ReactSettings,
         run=react,
         roles=("act", "apply", *POLICY_ROLES),
-        needs=(_NAMES_OPTIONS, _TESTS),
+        needs=(NamesOptions, Succeeds),
     ),
     _Spec(
         name="drip-cot",
@@ -57,7 +52,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=OneAnswerSettings,
         run=chain_of_thought,
         roles=("decompose",),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
     ),
     _Spec(
         name="plan-and-solve",
@@ -65,6 +60,6 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=PlanAndSolveSettings,
         run=plan_and_solve,
         roles=("decompose", *POLICY_ROLES),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
     ),
 )

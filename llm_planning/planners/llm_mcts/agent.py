@@ -67,8 +67,7 @@ if TYPE_CHECKING:
         PolicySettings,
     )
     from llm_planning.roles import Engines
-    from llm_planning.search import Edge, Select
-    from llm_planning.search.driver import Backup
+    from llm_planning.search import Backup, Edge, Select
     from llm_planning.specs import Problem
 
 
@@ -355,7 +354,7 @@ async def _play(
         settings=settings,
         seed=seed,
         metrics={
-            **problem.world.traits,
+            **problem.world.traits(),
             "misread": misread,
             **failure_metrics(
                 zip((str(move.action) for move in episode.moves), states, strict=False),

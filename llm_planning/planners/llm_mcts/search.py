@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.observations import Observation
     from llm_planning.environments.household.rules import Action, Rules, State
     from llm_planning.priors import Policy
-    from llm_planning.search import Node, Walk
-    from llm_planning.search.driver import Backup
+    from llm_planning.search import Backup, Node, Walk
 
     HomeNode: TypeAlias = Node[State, Action]
     HomeWalk: TypeAlias = Walk[State, Action]

@@ -7,9 +7,8 @@ Uniform State Prior, and `sight=full` of the home Fully Observable.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Any, Final, Protocol
 
-from llm_planning.domain import Need
 from llm_planning.planners.llm_mcts.agent import llm_mcts, llm_mcts_plus, policy_alone
 from llm_planning.planners.llm_mcts.exercises import PolicyExercises
 from llm_planning.planners.llm_mcts.goal_exercises import GoalExercises
@@ -40,18 +39,32 @@ from llm_planning.planners.llm_mcts.travel_settings import (
 from llm_planning.priors import ROLE
 from llm_planning.specs import PlannerSpec
 
-_Spec = partial(
-    PlannerSpec,
-    paper="LLM-MCTS",
-    needs=(Need("first_belief", "says what is believed of a home at first"),),
-)
-_FLIES = Need("pair", "flies from one city to another")
+
+class HasHome(Protocol):
+    """Says what is believed of a home at first."""
+
+    first_belief: Any
+
+
+class Flies(Protocol):
+    """Flies from one city to another."""
+
+    pair: Any
+
+
+class Multiplies(Protocol):
+    """Gives two numbers to multiply."""
+
+    factors: Any
+
+
+_Spec = partial(PlannerSpec, paper="LLM-MCTS", needs=(HasHome,))
 
 _Multiplies = partial(
     PlannerSpec,
     paper="LLM-MCTS",
     settings=MultiplicationSettings,
-    needs=(Need("factors", "gives two numbers to multiply"),),
+    needs=(Multiplies,),
 )
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
@@ -86,7 +99,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=RouteSettings,
         run=l_policy,
         roles=(ROUTE,),
-        needs=(_FLIES,),
+        needs=(Flies,),
     ),
     PlannerSpec(
         name="l-model",
@@ -95,7 +108,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=FlightSearchSettings,
         run=l_model,
         roles=(FLIGHTS,),
-        needs=(_FLIES,),
+        needs=(Flies,),
     ),
     _Multiplies(
         name="l-policy-multiplication",

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.textgame.domain import TextGameDomain
     from llm_planning.planners.mc_dml.roles import GamePolicy, Reflect
-    from llm_planning.search import Select
-    from llm_planning.search.driver import Backup
+    from llm_planning.search import Backup, Select
 
 GameNode: TypeAlias = Node[Transition, str]
 GameEdge: TypeAlias = Edge[Transition, str]

@@ -48,8 +48,7 @@ if TYPE_CHECKING:
         PrunedSettings,
     )
     from llm_planning.roles import Engines
-    from llm_planning.search import Select
-    from llm_planning.search.driver import Backup
+    from llm_planning.search import Backup, Select
     from llm_planning.specs import Problem
 
 UNIFORM = LabelPriorSettings.read({"prior": "uniform"})

@@ -15,9 +15,8 @@ without settings for the prior has a uniform π, and one without settings for re
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-from llm_planning.domain import Need
 from llm_planning.planners.mc_dml.exercises import game_exercises
 from llm_planning.planners.mc_dml.llm_agents import llm_agent, reflection_agent
 from llm_planning.planners.mc_dml.search_agent import search_agent
@@ -33,6 +32,13 @@ from llm_planning.planners.mc_dml.walkthrough import play_walkthrough
 from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.settings import NoSettings
 from llm_planning.specs import PlannerSpec
+
+
+class HasWalkthrough(Protocol):
+    """Knows how its games are won."""
+
+    walkthrough: tuple[str, ...]
+
 
 _Spec = partial(PlannerSpec, paper="MC-DML")
 
@@ -105,6 +111,6 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         summary="a text game's own walkthrough, replayed for its statistics",
         settings=NoSettings,
         run=play_walkthrough,
-        needs=(Need("walkthrough", "knows how its games are won"),),
+        needs=(HasWalkthrough,),
     ),
 )

@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.domain import Need
+from llm_planning.domain import HasUnits, NamesOptions, Predicts
 from llm_planning.execution.option_settings import EXECUTION_ROLES
 from llm_planning.execution.whole_plans import chain_of_thought
 from llm_planning.planners.tree_of_options.algorithm import tree_of_options
@@ -53,8 +53,6 @@ def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
     return None if domain.teacher is None else OptionExercises(domain.teacher(None), words=words)
 
 
-_NAMES_OPTIONS = Need("grammar", "names its options")
-_MODELS_STATE = Need("state_model", "has a model of its state")
 _UNSEEN = {"see": [never("it predicts no states, and nothing else is shown pictures")]}
 _UNPLANNED = {"d": [never("it makes no plan, and proposes one option at a time")]}
 _UNIT_BY_UNIT = (never("it takes actions of one unit, each once, and no option is carried out"),)
@@ -68,7 +66,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=FeasibleSearchSettings,
         run=tree_of_options,
         roles=_ASKED,
-        needs=(_NAMES_OPTIONS, _MODELS_STATE),
+        needs=(NamesOptions, Predicts),
     ),
     _Spec(
         name="too-no-wm",
@@ -76,7 +74,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=FeasibleUnpredictedSettings,
         run=partial(tree_of_options, algorithm=Unpredicted),
         roles=tuple(role for role in _ASKED if role != "dynamics"),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
         read_when=_UNSEEN,
     ),
     _Spec(
@@ -85,7 +83,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=OptionSearchSettings,
         run=partial(tree_of_options, algorithm=Unchecked),
         roles=("propose", "dynamics", "reward", "termination", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS, _MODELS_STATE),
+        needs=(NamesOptions, Predicts),
     ),
     _Spec(
         name="tot-mcts",
@@ -93,7 +91,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=UnpredictedSettings,
         run=partial(tree_of_options, algorithm=TreeOfThoughts),
         roles=("propose", "reward", "termination", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
         read_when=_UNSEEN,
     ),
     _Spec(
@@ -102,7 +100,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=OptionSettings,
         run=chain_of_thought,
         roles=("decompose", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
     ),
     _Spec(
         name="react-option",
@@ -110,7 +108,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=OptionSettings,
         run=react_option,
         roles=("propose", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS,),
+        needs=(NamesOptions,),
         read_when=_UNPLANNED,
     ),
     _Spec(
@@ -119,7 +117,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=OptionSettings,
         run=react_action,
         roles=("propose", *EXECUTION_ROLES),
-        needs=(_NAMES_OPTIONS, Need("in_units", "has actions of one unit")),
+        needs=(NamesOptions, HasUnits),
         read_when={
             **_UNPLANNED,
             **dict.fromkeys(
@@ -134,7 +132,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         settings=PlusSettings,
         run=too_plus,
         roles=_ASKED,
-        needs=(_NAMES_OPTIONS, _MODELS_STATE),
+        needs=(NamesOptions, Predicts),
         read_when={"infeasible": [never("a prerequisite stands beside an infeasible option")]},
     ),
 )
