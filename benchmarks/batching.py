@@ -16,8 +16,8 @@ from bench_engine import engine, forget, lengths, option_states
 from harness import Finding, parser, report
 
 from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.planners.tree_of_options.algorithm import Memo, SearchState, TreeOfOptions
 from llm_planning.planners.tree_of_options.asking import OptionAsking
-from llm_planning.planners.tree_of_options.search import Memo, SearchState, TreeOfOptions
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.roles import Engines
 from llm_planning.search import Node

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.execution.option_prompts import NOW, PREDICTED
+from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.asking import OptionAsking
-from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED
+from llm_planning.planners.tree_of_options.roles import OptionQuestion
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
-from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import Engines
 from llm_serving.config import EngineConfig
 from llm_serving.scoring import plain_scores as scored_plainly

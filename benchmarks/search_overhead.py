@@ -24,10 +24,10 @@ from harness import AnswersDifferError, Finding, medians, parser, report
 from llm_planning.domain import Step
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.execution.option_prompts import NOW
+from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.asking import OptionAsking
-from llm_planning.planners.tree_of_options.prompts import NOW
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
-from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles import Engines
 from llm_planning.search import Edge, Evaluation, Node, by_means, edges_below, search, select_by_ucb
 from llm_serving.dispatcher import Dispatcher

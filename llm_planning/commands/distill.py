@@ -32,10 +32,10 @@ from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
 from llm_planning.planners.catalogue import PLANNERS
-from llm_planning.planners.tree_of_options.roles import INFEASIBLE
 from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, STATE, STATE_UNPREDICTED, VERDICT
 from llm_planning.roles.measuring import digest
+from llm_planning.roles.options import INFEASIBLE
 from llm_planning.running import REFUSALS
 from llm_serving.errors import AdapterError, UnknownModelError
 from llm_serving.models import Card, check_fit, merge, read_adapter, resolve

@@ -1,1 +1,1 @@
-"""Carrying out what was planned: episodes, and programs that a model wrote, in a sealed process."""
+"""Carrying out what was planned: actions, options, and programs that a model wrote."""

@@ -18,8 +18,13 @@ from drip_runs import (
 
 from llm_planning.domain import Judged
 from llm_planning.planners.drip.outcome import blame
-from llm_planning.planners.drip.questions import Application, Decomposition, Judgement, NextAction
-from llm_planning.planners.drip.roles import DripRoles
+from llm_planning.planners.drip.roles import (
+    Application,
+    Decomposition,
+    DripRoles,
+    Judgement,
+    NextAction,
+)
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.settings import SettingsError

@@ -163,3 +163,30 @@ def test_the_command_line_starts_without_torch():
     code = f"import sys, llm_planning.cli; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+PLANNERS = LAYERS["llm_planning"] / "planners"
+ROOMS = sorted(folder.name for folder in PLANNERS.iterdir() if (folder / "specs.py").exists())
+OF_EVERY_WORLD = {"llm_mcts": {"any_domain"}, "mc_dml": {"any_domain"}}
+"""Rooms that still take from the one that is no paper's how decisions are asked and told."""
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_of_planners_do_not_import_each_other(room):
+    others = {f"llm_planning.planners.{one}." for one in {*ROOMS} - OF_EVERY_WORLD.get(room, set())}
+    others.discard(f"llm_planning.planners.{room}.")
+    wrong = {
+        f"{path.name}: {name}"
+        for path in (PLANNERS / room).rglob("*.py")
+        for name in imported(path)
+        if name.startswith(tuple(others))
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PLANNERS.glob("*/algorithm.py")), ids=lambda one: one.parent.name
+)
+def test_an_algorithm_knows_no_variants_of_itself(path):
+    room = f"llm_planning.planners.{path.parent.name}"
+    assert not imported(path) & {f"{room}.{one}" for one in ("plus", "baselines", "specs")}

@@ -249,8 +249,8 @@ KINDS = {member: kind for kind in CONTEXTS for member in (kind, *GROUPS.get(kind
 
 ELSEWHERE = {
     # Where a subtask comes apart into nothing.
-    "attempts": "test_drip_levels.py",
-    "empty": "test_drip_levels.py",
+    "attempts": "test_drip_algorithm.py",
+    "empty": "test_drip_algorithm.py",
     # Where a model says what an action does.
     "votes": "test_drip_roles.py",
     # Where programs run, which takes a sealed process.

@@ -15,15 +15,13 @@ from llm_planning.environments.minecraft.option_language import (
 )
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.vocabulary import OBJECTS, VERBS
-from llm_planning.planners.tree_of_options.answers import (
+from llm_planning.execution.options import OptionState
+from llm_planning.planners.tree_of_options.roles import (
     FeasibilityAnswer,
     RewardAnswer,
     TerminationAnswer,
-    one_option,
-    reasoned,
-    several_options,
 )
-from llm_planning.planners.tree_of_options.states import OptionState
+from llm_planning.roles.options import one_option, reasoned, several_options
 from llm_serving.answers import compact, constraint_of, parse
 
 VOCABULARIES = typing.get_args(Vocabulary)

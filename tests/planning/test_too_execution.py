@@ -5,26 +5,30 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from killing import start
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.execution.options import (
+    Attempt,
+    Candidate,
+    Executed,
+    OptionState,
+    PolicyQuestion,
+    approach,
+    is_shown,
+    metrics_of,
+)
+from llm_planning.execution.policies import Verbs
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
-from llm_planning.planners.tree_of_options.executing import Attempt, Executed, metrics_of
-from llm_planning.planners.tree_of_options.plus import _without
-from llm_planning.planners.tree_of_options.policies import Verbs
-from llm_planning.planners.tree_of_options.program_roles import approach, is_shown
-from llm_planning.planners.tree_of_options.settings import ExecutionSettings
+from llm_planning.planners.tree_of_options.plus import WatchedTree, _without
+from llm_planning.planners.tree_of_options.settings import OptionSettings, PlusSettings
 from llm_planning.planners.tree_of_options.specs import SPECS
-from llm_planning.planners.tree_of_options.states import (
-    Candidate,
-    OptionState,
-    PolicyQuestion,
-)
 from llm_planning.registry import find_domain
 from llm_planning.roles import Engines
 from llm_planning.search import Edge, expanded
@@ -277,7 +281,7 @@ def test_metrics_of_executions_by_hand():
             seconds=60 * minutes / count,
         )
         return Executed(
-            won=won,
+            success=won,
             exhausted=not won,
             attempts=(attempt,) * count,
             moves=(),
@@ -320,9 +324,7 @@ async def test_skills_carry_out_options_at_the_first_attempt():
 
 
 async def test_programs_without_a_seal_are_refused_in_one_line(monkeypatch, caplog):
-    monkeypatch.setattr(
-        "llm_planning.planners.tree_of_options.policies.why_unsealed", lambda: "no seccomp here"
-    )
+    monkeypatch.setattr("llm_planning.execution.policies.why_unsealed", lambda: "no seccomp here")
     outcome = await run("cot", execution="skills")
     assert outcome.metrics["execution"] == "direct"
     assert outcome.success
@@ -362,7 +364,7 @@ async def test_a_library_that_cannot_be_read_is_named(tmp_path):
 async def test_a_wrong_program_is_a_mistaken_option(tmp_path):
     file = tmp_path / "roles.yaml"
     file.write_text("code: {rate: 0.0}\n")
-    settings = ExecutionSettings.read({"roles": str(file)})
+    settings = OptionSettings.read({"roles": str(file)})
     ask = OptionAsking(WORLD, Engines(EncoderEngine()), settings, seed=0)
     (wrong,) = await Verbs(ask).write(asked(WOOD, m=1))
     same = [wrong.verb == "mine", wrong.quantity == 3, wrong.item == "oak_log"]
@@ -372,7 +374,7 @@ async def test_a_wrong_program_is_a_mistaken_option(tmp_path):
 async def test_a_systematic_proposer_is_wrong_about_an_item_in_every_state(tmp_path):
     file = tmp_path / "roles.yaml"
     file.write_text("propose: {rate: 0.5, unit: item, kind: systematic}\n")
-    settings = ExecutionSettings.read({"roles": str(file)})
+    settings = OptionSettings.read({"roles": str(file)})
     verdicts = {}
     for seed in range(20):
         ask = OptionAsking(WORLD, Engines(EncoderEngine()), settings, seed=seed)
@@ -450,7 +452,8 @@ async def test_options_that_worked_are_proposed_last_and_the_latest_first():
 
     stick, planks = Option("craft", 4, "stick"), Option("craft", 4, "oak_planks")
     effects = Effects(WORLD, dict.fromkeys((WOOD, planks, stick, TABLE), (START, START)))
-    names = effects.proposing(propose, 2)
+    ask = SimpleNamespace(domain=WORLD, by_name=lambda *_, **__: {"propose": propose})
+    names = WatchedTree(tau(START), ask, PlusSettings.read({"k": 2}), effects).propose
     # The table is proposed already, and no more than two are added.
     assert [(one.option, one.reasoning) for one in await names(tau(START))] == [
         (TABLE, "because"),

@@ -14,14 +14,15 @@ from option_worlds import option
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.state import Change
-from llm_planning.planners.tree_of_options.asking import OptionAsking
-from llm_planning.planners.tree_of_options.planner import first_state, node_json
-from llm_planning.planners.tree_of_options.search import (
+from llm_planning.execution.whole_plans import first_state
+from llm_planning.planners.tree_of_options.algorithm import (
     Memo,
     TreeOfOptions,
     scalar_reward,
     weights,
 )
+from llm_planning.planners.tree_of_options.asking import OptionAsking
+from llm_planning.planners.tree_of_options.outcome import node_json
 from llm_planning.planners.tree_of_options.settings import (
     FeasibleSearchSettings,
     OptionSearchSettings,

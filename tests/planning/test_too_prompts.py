@@ -10,13 +10,13 @@ from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.planners.tree_of_options.program_roles import ProgramRoles
-from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, START
+from llm_planning.execution.option_prompts import NOW, PREDICTED, START
+from llm_planning.execution.option_settings import Layout, PromptSettings
+from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.roles import OptionRoles
-from llm_planning.planners.tree_of_options.settings import ROLES, Layout, PromptSettings
-from llm_planning.planners.tree_of_options.states import OptionState
+from llm_planning.planners.tree_of_options.settings import ROLES
 
-NAMES = (*ROLES, "termination-from-start", "explain", "code", "complete")
+NAMES = (*ROLES, "decompose", "termination-from-start", "explain", "code", "complete")
 LAYOUTS = typing.get_args(Layout)
 TASK = TASKS["craft-a-compass"]
 WOOD, PLANKS = Option("mine", 3, "oak_log"), Option("craft", 4, "oak_planks")
@@ -45,7 +45,7 @@ def composed(name, layout, moment, count, domain=MINECRAFT):
         return getattr(roles, name)(moment).prompt()
     if name == "termination-from-start":
         return roles.termination(START).prompt()
-    return {**roles.by_name(), **ProgramRoles(roles).by_name()}[name].prompt()
+    return roles.by_name()[name].prompt()
 
 
 def ask(name, layout="cached", *, trajectory=SECOND, option=STONE, reason="no pickaxe", moment=NOW):

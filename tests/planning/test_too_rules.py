@@ -12,17 +12,12 @@ from llm_planning.domain import Step
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
+from llm_planning.execution.options import OptionState, PolicyQuestion
 from llm_planning.planners.drip.roles import DripRoles
 from llm_planning.planners.drip.specs import SPECS as DRIP
 from llm_planning.planners.tree_of_options.asking import OptionAsking
-from llm_planning.planners.tree_of_options.roles import is_near
+from llm_planning.planners.tree_of_options.roles import Feasibility, OptionQuestion, is_near
 from llm_planning.planners.tree_of_options.specs import SPECS
-from llm_planning.planners.tree_of_options.states import (
-    Feasibility,
-    OptionQuestion,
-    OptionState,
-    PolicyQuestion,
-)
 from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.roles.oracles import tell
 from llm_planning.settings import SettingsError

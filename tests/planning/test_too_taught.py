@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.planners.tree_of_options.answers import RewardAnswer
+from llm_planning.execution.option_prompts import NOW, PREDICTED, START
+from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.exercises import ROLES
 from llm_planning.planners.tree_of_options.older_words import TAUGHT_ORDER, older_digest
-from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, START
+from llm_planning.planners.tree_of_options.roles import OptionQuestion, RewardAnswer
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings, UnpredictedSettings
-from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles import Engines
 from llm_planning.roles.short import words_of
 from llm_serving import ScriptedEngine
@@ -110,7 +110,7 @@ async def test_without_a_world_model_it_sees_the_start_and_the_options_since():
 async def test_a_whole_plan_has_a_name_of_its_own():
     """DRIP calls something else `decompose`, and asks it in the same state."""
     engine, ask = roles(words_of(DOMAIN), f'{{"options":[{OPTION}]}}', taught=("decompose",))
-    await ask.decompose()(TAU)
+    await ask.of(ask.roles.decompose())(TAU)
     assert asked(engine)[1].endswith("\n\nplan")
 
 

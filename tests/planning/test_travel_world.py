@@ -15,8 +15,8 @@ from llm_planning.environments.travel.files import BUNDLED, GraphError, graph_ha
 from llm_planning.environments.travel.graph import City, FlightGraph, folded, plain, spelled
 from llm_planning.environments.travel.language import Flight, city_name
 from llm_planning.environments.travel.pairs import Pair, cities, pairs
-from llm_planning.planners.tree_of_options.answers import several_options
 from llm_planning.registry import why_unfit
+from llm_planning.roles.options import several_options
 from llm_planning.settings import SettingsError
 from llm_serving.answers import constraint_of, parse
 

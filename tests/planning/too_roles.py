@@ -1,13 +1,12 @@
 """Tree of Options' roles by name."""
 
-from llm_planning.planners.tree_of_options.program_roles import ProgramRoles
+from llm_planning.execution.option_settings import PromptSettings
 from llm_planning.planners.tree_of_options.roles import OptionRoles
-from llm_planning.planners.tree_of_options.settings import PromptSettings
 
 
 def roles_of(world, *, seed=0, **settings):
     roles = OptionRoles(world, PromptSettings.read(settings), seed=seed)
-    return {**roles.by_name(), **ProgramRoles(roles).by_name()}
+    return roles.by_name()
 
 
 def rules_of(world, *, seed):

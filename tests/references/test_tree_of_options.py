@@ -13,27 +13,14 @@ from llm_planning.domain import Domain, Step
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.generator import draw_problem
 from llm_planning.execution.episode import Episode
-from llm_planning.planners.tree_of_options.executing import Executing
-from llm_planning.planners.tree_of_options.policies import Feedback
-from llm_planning.planners.tree_of_options.search import (
-    NO_WORLD_MODEL,
-    WORLD_MODEL,
-    TreeOfOptions,
-    checked,
-    unchecked,
-)
-from llm_planning.planners.tree_of_options.settings import (
-    ExecutionSettings,
-    FeasibleSearchSettings,
-)
+from llm_planning.execution.option_settings import ExecutionSettings
+from llm_planning.execution.options import Candidate, Completion, Executing, OptionState
+from llm_planning.execution.policies import Feedback
+from llm_planning.planners.tree_of_options.algorithm import TreeOfOptions
+from llm_planning.planners.tree_of_options.baselines import TreeOfThoughts, Unchecked, Unpredicted
+from llm_planning.planners.tree_of_options.roles import Feasibility, PredictedState
+from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.planners.tree_of_options.specs import SPECS
-from llm_planning.planners.tree_of_options.states import (
-    Candidate,
-    Completion,
-    Feasibility,
-    OptionState,
-    PredictedState,
-)
 from llm_planning.roles import Engines
 from llm_planning.search import best_path
 from llm_planning.specs import Problem
@@ -42,10 +29,10 @@ from llm_serving.scripted import ScriptedEngine
 from .tree_of_options import discounted, execute_option, tree_of_options
 
 PLANNERS = {
-    "too": (WORLD_MODEL, checked),
-    "too-no-wm": (NO_WORLD_MODEL, checked),
-    "too-no-fc": (WORLD_MODEL, unchecked),
-    "tot-mcts": (NO_WORLD_MODEL, unchecked),
+    "too": TreeOfOptions,
+    "too-no-wm": Unpredicted,
+    "too-no-fc": Unchecked,
+    "tot-mcts": TreeOfThoughts,
 }
 PRIMARY = ("reward_estimate", "reachability", "relativity", "consistency")
 MODERATE = ("feasibility", "success_probability", "task_specificity")
@@ -102,31 +89,30 @@ class Roles:
 
     def __init__(self, world):
         self.world = world
-        self.roles = self
-        self.domain = SimpleNamespace(describe=str)
+        self.domain = SimpleNamespace(goal="goal", describe=str)
 
     def ask(self, role, *question):
         self.world.asked.append((role, *question))
         return getattr(self.world, role)(*question)
 
-    def of(self, ask):
-        return ask
+    def by_name(self, names, k, *, moment, judged):
+        assert k == self.world.k
+        return {name: getattr(self, name)() for name in names}
 
-    def propose(self, k, moment):
+    def propose(self):
         async def ask(tau):
-            assert k == self.world.k
             return [Candidate(one, one) for one in self.ask("propose", (tau.state, tau.options))]
 
         return ask
 
-    def feasibility(self, moment):
+    def feasibility(self):
         async def ask(asked):
             tau = asked.tau
             return Feasibility(self.ask("obstacle", (tau.state, tau.options), asked.option))
 
         return ask
 
-    def repair(self, moment):
+    def repair(self):
         async def ask(asked):
             tau = asked.tau
             return self.ask("repair", (tau.state, tau.options), asked.option)
@@ -140,14 +126,14 @@ class Roles:
 
         return ask
 
-    def reward(self, moment):
+    def reward(self):
         async def ask(asked):
             before = (asked.before.state, asked.before.options)
             return self.ask("scores", before, asked.option, asked.tau.state)
 
         return ask
 
-    def termination(self, moment):
+    def termination(self):
         async def ask(tau):
             return self.ask("termination", (tau.state, tau.options))
 
@@ -156,14 +142,8 @@ class Roles:
 
 def searched(planner, world, read):
     """The package's tree and plan."""
-    world_model, check = PLANNERS[planner]
-    model = TreeOfOptions(
-        OptionState("goal", 0),
-        Roles(world),
-        FeasibleSearchSettings.read(read),
-        world_model=world_model,
-        check=check,
-    )
+    algorithm = PLANNERS[planner]
+    model = algorithm(OptionState("goal", 0), Roles(world), FeasibleSearchSettings.read(read))
     root = asyncio.run(model.search())
     return told(root), [edge.action for edge in best_path(root)]
 
@@ -202,17 +182,20 @@ def read_off(node):
 
 def roles_of(planner, world, infeasible):
     """The reference's roles: the ablations answer without asking (Section 4.4)."""
-    world_model, check = PLANNERS[planner]
+    algorithm = PLANNERS[planner]
 
     def feasible(tau, option):
-        if check is unchecked or world.obstacle(tau, option) is None:
+        if issubclass(algorithm, Unchecked) or world.obstacle(tau, option) is None:
             return option
         return world.repair(tau, option) if infeasible == "repair" else None
+
+    def initial(tau, _):
+        return tau[0]
 
     return {
         "propose": world.propose,
         "feasible": feasible,
-        "dynamics": world.dynamics if world_model is WORLD_MODEL else lambda tau, _: tau[0],
+        "dynamics": initial if issubclass(algorithm, Unpredicted) else world.dynamics,
         "scores": world.scores,
         "termination": world.termination,
     }
@@ -220,9 +203,9 @@ def roles_of(planner, world, infeasible):
 
 def asked_of(planner, asked):
     """The reference's questions that its planner asks: see `roles_of`."""
-    world_model, check = PLANNERS[planner]
-    silent = {"feasible" if check is unchecked else "", "dynamics"}
-    silent -= {"dynamics"} if world_model is WORLD_MODEL else set()
+    algorithm = PLANNERS[planner]
+    silent = {"feasible"} if issubclass(algorithm, Unchecked) else set()
+    silent |= {"dynamics"} if issubclass(algorithm, Unpredicted) else set()
     return [one for one in asked if one[0] not in silent]
 
 

@@ -1,23 +1,46 @@
-"""The plan in the making: π, the state S_t as the planner believes it, and the limits."""
+"""The plan in the making: π, the state S_t as the planner believes it, and the limits.
+
+With programs S_{t+1} is the state of the world itself, so the role `apply` is not asked (Section
+4.2.1): each subtask is carried out by a skill or by a program that a model writes, as Tree of
+Options executes an option. The program runs, the world and the program say what came of it, and a
+role says whether the subtask is done. If it is not, the program is written anew, five times at
+most. In the paper a model selects one skill to be shown; here it is shown the nearest ones.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from llm_planning.domain import A, S, settled
+from llm_planning.domain import A, NamesGoal, RunsPrograms, S, settled
 from llm_planning.execution.episode import world_draws
-from llm_planning.planners.drip.actuator import Actuator
-from llm_planning.planners.drip.questions import Application, Applied, Decomposition, Judgement
-from llm_planning.planners.drip.roles import DripRoles
+from llm_planning.execution.option_roles import PlanAsking
+from llm_planning.execution.option_settings import POLICY_ROLES
+from llm_planning.execution.options import Executing, metrics_of
+from llm_planning.execution.policies import policies_of
+from llm_planning.planners.drip.roles import (
+    Application,
+    Applied,
+    Decomposition,
+    DripRoles,
+    Judgement,
+)
 from llm_planning.roles import Asking
+from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
     from typing import Self
 
     from llm_planning.domain import Judged
-    from llm_planning.planners.drip.questions import DripDomain
-    from llm_planning.planners.drip.settings import ActingSettings, TreeSettings
+    from llm_planning.execution.options import Executed
+    from llm_planning.execution.policies import Policies
+    from llm_planning.planners.drip.roles import DripDomain
+    from llm_planning.planners.drip.settings import (
+        ActingSettings,
+        CarryingSettings,
+        TreeSettings,
+    )
     from llm_planning.roles import Engines, Role
     from llm_planning.specs import Problem
 
@@ -182,7 +205,6 @@ class Decomposing(Acting[S, A]):
         self._judge = asking.of(roles.judge(reason=settings.reason), votes=settings.votes)
         super().__init__(roles, asking, start, settings, actuator)
         self._decompositions = settings.decompositions
-        self._named: Any = getattr(roles.domain, "named", None)
 
     def spend(self, decompositions: int) -> None:
         """Counts decompositions before they are asked for.
@@ -199,7 +221,7 @@ class Decomposing(Acting[S, A]):
     ) -> Sequence[A]:
         """Asks for the subtasks right before g.
 
-        Those of the goal are not asked for where the domain names them (`Domain.named`).
+        Those of the goal are not asked for where the domain names them (`domain.NamesGoal`).
 
         Args:
             subtask: g; None for the goal.
@@ -207,8 +229,9 @@ class Decomposing(Acting[S, A]):
             described: S_t in words; empty for a question that does not look at the state.
             asking: how often it was asked about before, as the answer was refused.
         """
-        if subtask is None and self._named is not None:
-            return await settled(self._named(self.state))
+        if subtask is None and isinstance(self.domain, NamesGoal):
+            named: Sequence[A] = self.domain.named(self.state)
+            return named
         goal = goal or self.domain.goal
         return await self._decompose(
             Decomposition(subtask, goal, self.state, described=described, asking=asking)
@@ -217,3 +240,98 @@ class Decomposing(Acting[S, A]):
     async def judge(self, subtask: A, parent: A | None) -> Judged:
         """Asks for executability(g, S_t)."""
         return await self._judge(Judgement(subtask, parent, self.state, await self.described()))
+
+
+def demand_primitives(domain: object, settings: CarryingSettings) -> None:
+    """Refuses skills and programs where none can act.
+
+    Tree of Options falls back on verbs there. Here the state would then come from the world instead
+    of the role `apply`, which is another experiment than the one that was asked for.
+
+    Raises:
+        SettingsError: the domain has no control primitives.
+    """
+    if settings.execution != "direct" and not isinstance(domain, RunsPrograms):
+        raise SettingsError(
+            f"execution={settings.execution}: this domain has no `primitives`, so no program can "
+            "act in it; set execution=direct"
+        )
+
+
+class Actuator(Generic[S, A]):
+    """Carries subtasks out in one real world. Begin with `Actuator.begin`.
+
+    Args:
+        ask: answers what is asked about programs.
+        policies: make and run the programs.
+        run: the execution, at the start.
+    """
+
+    def __init__(
+        self, ask: PlanAsking[S, A], policies: Policies[S, A], run: Executing[S, A]
+    ) -> None:
+        self._ask = ask
+        self._policies = policies
+        self._run = run
+
+    @classmethod
+    async def begin(
+        cls,
+        problem: Problem[DripDomain[S, A]],
+        engines: Engines,
+        settings: ActingSettings,
+        *,
+        seed: int,
+    ) -> Actuator[S, A]:
+        """Starts the world.
+
+        Raises:
+            SettingsError: the domain has no control primitives, or the library cannot be opened.
+        """
+        demand_primitives(problem.world, settings)
+        how = settings.of_execution(settings.budget)
+        world: Any = problem.world
+        ask: PlanAsking[S, A] = PlanAsking(world, engines, how, seed=seed)
+        policies = await policies_of(world, ask, how)
+        run = await Executing.begin(problem, policies, how, seed=seed, number=0)
+        return cls(ask, policies, run)
+
+    @property
+    def over(self) -> bool:
+        """Whether the world says that the episode has ended."""
+        return self._run.episode.over
+
+    @property
+    def oracles(self) -> list[dict[str, object]]:
+        """The oracles that answer roles about programs, JSON-able."""
+        return self._ask.oracles
+
+    @property
+    def wrong(self) -> Counter[str]:
+        """What the world shows to be wrong: role -> number.
+
+        For `complete` these are verdicts that differ from what the world shows. For `code` they are
+        subtasks that no program carried out; programs by rules without errors are not counted,
+        because then it was the world's chance.
+        """
+        attempts = self._run.attempts
+        last = {one.planned: one for one in attempts}
+        wrong = Counter(complete=sum(one.done != one.shown for one in attempts))
+        if self._policies.name == "programs" and not self._ask.never_wrong("code"):
+            wrong["code"] = sum(not one.shown for one in last.values())
+        return wrong
+
+    async def apply(self, asked: Application[S, A]) -> Applied[S]:
+        """Carries a subtask out; its obstacle is the feedback of the last try."""
+        run = self._run
+        done = await run.execute(asked.subtask, len(run.attempts))
+        after = run.episode.state
+        if done:
+            return Applied(after, certain=False)
+        return Applied(after, run.attempts[-1].feedback, certain=after == asked.state)
+
+    async def recorded(self) -> tuple[Executed[S, A], dict[str, Any]]:
+        """The record of the execution, and its metrics."""
+        executed = await self._run.recorded()
+        wrong = {f"wrong_{role}": self.wrong[role] for role in POLICY_ROLES}
+        return executed, {**metrics_of([executed]), **wrong, "execution": self._policies.name}

@@ -20,24 +20,21 @@ from functools import lru_cache, partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.planners.drip.questions import (
+from llm_planning.domain import NamesGoal
+from llm_planning.execution.option_roles import PlanRoles
+from llm_planning.execution.option_settings import PromptSettings
+from llm_planning.execution.options import OptionState
+from llm_planning.planners.drip.roles import (
+    END,
+    VERDICTS,
     Application,
     Decomposition,
+    DripRoles,
     Judgement,
+    JudgementAnswer,
     NextAction,
 )
-from llm_planning.planners.drip.roles import END, VERDICTS, DripRoles, JudgementAnswer
 from llm_planning.planners.drip.settings import ROLES
-from llm_planning.planners.tree_of_options.answers import plain_reason
-from llm_planning.planners.tree_of_options.roles import (
-    DONE,
-    FEASIBLE,
-    INFEASIBLE,
-    NOT_DONE,
-    OptionRoles,
-)
-from llm_planning.planners.tree_of_options.settings import PromptSettings
-from llm_planning.planners.tree_of_options.states import OptionState
 from llm_planning.roles import missing_for_rules, on_the_way
 from llm_planning.roles.exercises import (
     HELD_OUT,
@@ -50,6 +47,7 @@ from llm_planning.roles.exercises import (
     shortens,
     situation_of,
 )
+from llm_planning.roles.options import DONE, FEASIBLE, INFEASIBLE, NOT_DONE, plain_reason
 from llm_planning.roles.short import words_of
 
 if TYPE_CHECKING:
@@ -122,7 +120,7 @@ class SubtaskExercises:
         shown = rng.random() < _SHOWN
         state = here.state if shown else domain.start(0)
         described = domain.describe(state) if shown else ""
-        goal = domain.remainder(state) if shown and hasattr(domain, "remainder") else domain.goal
+        goal = domain.remainder(state) if shown else domain.goal
         judged: dict[Any, str] = {
             subtask: domain.judge(state, subtask, parent).verdict
             for subtask, parent in _tree(domain, state)
@@ -131,7 +129,7 @@ class SubtaskExercises:
         open_ = [one for one, verdict in judged.items() if verdict == "false"]
         others = [one for one in judged if one not in open_]
         asked: list[Any] = [*_some(open_, _EACH, rng), *_some(others, 1, rng)]
-        if not hasattr(domain, "named") and not domain.success(state):
+        if not isinstance(domain, NamesGoal) and not domain.success(state):
             asked.insert(0, None)
         for subtask in asked:
             question: Decomposition[Any, Any] = Decomposition(subtask, goal, state, described)
@@ -335,7 +333,7 @@ def _specs(domain: Any) -> Mapping[str, RoleSpec[Any, Any]]:  # noqa: ANN401
 
 @lru_cache(64)
 def _plan_spec(domain: Any) -> RoleSpec[Any, Any]:  # noqa: ANN401
-    return OptionRoles(domain, PromptSettings.read({}), seed=0).decompose()
+    return PlanRoles(domain, PromptSettings.read({}), seed=0).decompose()
 
 
 def _grade_decomposition(spec: RoleSpec[Any, Any], right: Sequence[Any], said: Any) -> Grade:  # noqa: ANN401

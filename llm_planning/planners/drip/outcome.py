@@ -21,8 +21,7 @@ the planner is stuck.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from llm_planning.execution.episode import Episode, told_milestones
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llm_planning.execution.episode import Execution, Move
+    from llm_planning.execution.options import Executed
     from llm_planning.planners.drip.acting import Acting, Ending
     from llm_planning.planners.drip.settings import ActingSettings
     from llm_planning.planners.drip.tree import ReasoningTree
@@ -101,21 +101,29 @@ async def outcome_of(
         ending: why the planner stopped.
         tree: T; None for ReAct.
     """
-    domain, ask = problem.world, acting.asking
-    done = await _done(problem, acting, plan)
+    domain, ask, actuator = problem.world, acting.asking, acting.actuator
+    done: Execution[Any, Any] | Executed[Any, Any]
+    if actuator is None:
+        done = execution = await carried_out(domain, plan, seed=ask.seed)
+        wrong, oracles, metrics = ask.wrong, ask.oracles, execution.metrics()
+        told: Mapping[str, Any] = {"execution": done.to_json()}
+    else:
+        done, metrics = await actuator.recorded()
+        wrong, oracles = ask.wrong + actuator.wrong, [*ask.oracles, *actuator.oracles]
+        told = {"executions": [done.to_json()]}
+    success = bool(done.success)
     failure = None
-    if not done.success:
-        wrong = ask.wrong + done.wrong
+    if not success:
         failure = blame(domain, acting.states[0], done.moves, wrong=wrong, ending=ending, tree=tree)
     optimum = domain.traits().get("optimum")
-    excess = len(plan) - optimum if done.success and optimum is not None else None
-    conclusion = f"carried out: the goal is {'reached' if done.success else 'not reached'}"
+    excess = len(plan) - optimum if success and optimum is not None else None
+    conclusion = f"carried out: the goal is {'reached' if success else 'not reached'}"
     why = [] if failure is None else [f"failure: {failure.kind} ({failure.cause})"]
     return Outcome(
-        success=done.success,
+        success=success,
         plan=tuple(map(str, plan)),
         metrics={
-            **done.metrics,
+            **metrics,
             "ending": ending,
             "failure": failure and failure.kind,
             "failure_cause": failure and failure.cause,
@@ -134,8 +142,8 @@ async def outcome_of(
             "seed": ask.seed,
             "settings": settings.to_json(),
             **({"tree": tree.to_json()} if tree else {}),
-            "oracles": [*ask.oracles, *done.oracles],
-            **done.trace,
+            "oracles": oracles,
+            **told,
         },
         text="\n".join(
             [
@@ -145,42 +153,6 @@ async def outcome_of(
                 *told_milestones(done.milestones),
             ]
         ),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Done:
-    """What became of a plan in the world, however it was carried out."""
-
-    success: bool
-    moves: Sequence[Move[Any, Any]]
-    milestones: Mapping[str, int | None]
-    metrics: Mapping[str, Any]
-    trace: Mapping[str, Any]
-    oracles: Sequence[Mapping[str, object]] = ()
-    wrong: Counter[str] = field(default_factory=Counter)
-
-
-async def _done(problem: Problem[Any], acting: Acting[Any, Any], plan: Sequence[Any]) -> _Done:
-    """What an actuator did already; otherwise the plan is carried out."""
-    if acting.actuator is None:
-        execution = await carried_out(problem.world, plan, seed=acting.asking.seed)
-        return _Done(
-            success=bool(execution.success),
-            moves=execution.moves,
-            milestones=execution.milestones,
-            metrics=execution.metrics(),
-            trace={"execution": execution.to_json()},
-        )
-    executed, metrics = await acting.actuator.recorded()
-    return _Done(
-        success=executed.won,
-        moves=executed.moves,
-        milestones=executed.milestones,
-        metrics=metrics,
-        trace={"executions": [executed.to_json()]},
-        oracles=acting.actuator.oracles,
-        wrong=acting.actuator.wrong,
     )
 
 

@@ -14,6 +14,8 @@ reached; a wrong one is a mistake for it, and to leave it out is to say that the
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence  # noqa: TC003 (a dataclass's field)
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from importlib.resources import files
 from random import Random
@@ -21,27 +23,41 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, get_a
 
 from pydantic import BaseModel, Field, create_model
 
-from llm_planning.domain import A, Judged, S, Verdict
-from llm_planning.planners.drip.questions import (
-    Application,
-    Decomposition,
-    Judgement,
-    NextAction,
-)
+from llm_planning.domain import A, Judged, Predicts, S, Verdict
 from llm_planning.planners.drip.settings import TreeSettings
-from llm_planning.planners.tree_of_options.answers import REASON, Reason, one_option, reasoned
-from llm_planning.planners.tree_of_options.prompts import listed, written_fields
 from llm_planning.roles import Items, Kinds, Prompt, RoleSpec, Rule, on_the_way
 from llm_planning.roles.mistakes import Mistakes, names_of
+from llm_planning.roles.options import (
+    REASON,
+    Reason,
+    listed,
+    one_option,
+    reasoned,
+    written_fields,
+)
 from llm_planning.roles.short import short_words
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from llm_planning.domain import Grammar
-    from llm_planning.planners.drip.questions import DripDomain
+    from llm_planning.domain import Domain, Grammar, StateModel
+
+    class DripDomain(Domain[S, A]):
+        """A domain that decomposes and judges."""
+
+        grammar: Grammar[A]
+        state_model: StateModel[S]
+
+        def decompose(self, state: S, subtask: A | None) -> Sequence[A]:
+            """The subtasks right before a subtask; None is the goal."""
+            ...
+
+        def judge(self, state: S, subtask: A, parent: A | None) -> Judged:
+            """Whether a subtask is done or executable."""
+            ...
+
 
 DRAWN = 0.7
 """The temperature of a vote, and of a decomposition that is asked for again (our choice). Every
@@ -60,6 +76,98 @@ OTHERS = 8
 
 
 _MODELS_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition(Generic[S, A]):
+    """decompose(n): which subtasks come right before this one?
+
+    Attributes:
+        subtask: g; None for the goal.
+        goal: what is to be reached, in words: the whole goal, or what is open of it.
+        state: S_t. The prompt shows it only if `described` does.
+        described: S_t in words; empty for DRIP, which decomposes without looking at the state.
+        asking: how often this was asked about before in this state.
+    """
+
+    subtask: A | None
+    goal: str
+    state: S = field(repr=False)
+    described: str = ""
+    asking: int = field(default=0, repr=False)
+
+    @property
+    def subject(self) -> str:
+        """What is decomposed, in words."""
+        return self.goal if self.subtask is None else str(self.subtask)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Generic[S, A]):
+    """executability(g, S_t): is the subtask done, executable or neither?
+
+    Attributes:
+        subtask: g.
+        parent: the subtask that g was decomposed from; None if that is the goal.
+        state: S_t.
+        described: S_t in words.
+        vote: the number of the vote, from 0.
+    """
+
+    subtask: A
+    parent: A | None
+    state: S = field(repr=False)
+    described: str
+    vote: int = field(default=0, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Application(Generic[S, A]):
+    """apply(g, S_t): what is the state after the subtask?
+
+    Attributes:
+        subtask: g.
+        state: S_t.
+        described: S_t in words.
+        vote: the number of the vote, from 0.
+    """
+
+    subtask: A
+    state: S = field(repr=False)
+    described: str
+    vote: int = field(default=0, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NextAction(Generic[S, A]):
+    """ReAct: which action comes next, or is the goal reached?
+
+    Attributes:
+        goal: in words.
+        state: S_t.
+        described: S_t in words.
+        history: the actions so far, in words, with a mark if they were refused.
+    """
+
+    goal: str
+    state: S = field(repr=False)
+    described: str
+    history: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied(Generic[S]):
+    """What became of an action.
+
+    Attributes:
+        state: S_{t+1}.
+        obstacle: why the action was refused; None if it was not.
+        certain: whether the step drew nothing, so that the plan can be simulated again.
+    """
+
+    state: S
+    obstacle: str | None = None
+    certain: bool = True
 
 
 class JudgementAnswer(BaseModel):
@@ -167,7 +275,7 @@ class DripRoles(Generic[S, A]):
 
     def apply(self) -> RoleSpec[Application[S, A], S]:
         """What the state is after a subtask: `apply` of Algorithm 1."""
-        model = getattr(self.domain, "state_model", None)
+        model = self.domain.state_model if isinstance(self.domain, Predicts) else None
 
         def writes() -> type[BaseModel]:
             if model is None:
@@ -229,8 +337,8 @@ class DripRoles(Generic[S, A]):
 
     def _compiled(self, system: tuple[str, ...], user: tuple[str, ...]) -> Prompt:
         domain = self.domain
-        worded: str = getattr(domain, "wording", {}).get("drip", "")
-        model = getattr(domain, "state_model", None)
+        worded = domain.wording.get("drip", "")
+        model = domain.state_model if isinstance(domain, Predicts) else None
         constants = {
             "about": domain.about,
             "options": domain.grammar.told,

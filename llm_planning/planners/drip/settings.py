@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_planning.planners.tree_of_options.settings import (
+from llm_planning.execution.option_settings import (
     POLICY_ROLES,
     Execution,
     ExecutionSettings,

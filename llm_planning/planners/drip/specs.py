@@ -6,11 +6,10 @@ from functools import partial
 from typing import Final
 
 from llm_planning.domain import Decomposes, NamesOptions, Succeeds
-from llm_planning.planners.drip.agenda import drip_plus
+from llm_planning.execution.option_settings import POLICY_ROLES
+from llm_planning.planners.drip.baselines import chain_of_thought, plan_and_solve, react
 from llm_planning.planners.drip.exercises import subtask_exercises
-from llm_planning.planners.drip.forward import react
-from llm_planning.planners.drip.levels import drip
-from llm_planning.planners.drip.one_answer import chain_of_thought, plan_and_solve
+from llm_planning.planners.drip.plus import drip_as_read, drip_plus
 from llm_planning.planners.drip.settings import (
     DripPlusSettings,
     DripSettings,
@@ -18,7 +17,6 @@ from llm_planning.planners.drip.settings import (
     PlanAndSolveSettings,
     ReactSettings,
 )
-from llm_planning.planners.tree_of_options.settings import POLICY_ROLES
 from llm_planning.specs import PlannerSpec
 
 _Spec = partial(PlannerSpec, paper="DRIP", exercises=subtask_exercises)
@@ -28,7 +26,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="drip",
         summary="DRIP: breaks the goal down backwards, and carries out what is executable",
         settings=DripSettings,
-        run=drip,
+        run=drip_as_read,
         roles=("decompose", "judge", "apply", *POLICY_ROLES),
         needs=(NamesOptions, Decomposes),
     ),

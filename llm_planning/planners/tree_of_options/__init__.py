@@ -1,1 +1,27 @@
-"""Tree of Options: planning over temporally extended actions with an option-level world model."""
+"""Tree of Options (ToO): options are proposed, checked, imagined and judged in a tree.
+
+    algorithm.py   Algorithm 1 (Section 3.1, Appendix A.6)
+                       SEARCH       `search`
+                       SIMULATE     `llm_planning.search.search`, which all planners share
+                       ROLLOUT      `evaluate`, and `options` for lines 25 to 31
+                       LLM_propose, LLM_feasibility, LLM_dynamics: `propose`, `check`, `predict`
+    baselines.py   Section 4.4: ToO w/o WM, ToO w/o FC; Section 4.1: ToT-MCTS, and both ReActs
+    plus.py        ToO+ (ours): it watches the execution and plans again; effects.py remembers
+    roles.py       what is asked, and what is right: equations 1 to 6, Appendix A
+    asking.py      who answers; what rules see where nobody predicts
+    older_words.py the words in which the bundled adapter was taught
+    exercises.py   questions with right answers, to measure and to teach by
+    settings.py    Table 3
+    specs.py       the planners' names
+    outcome.py     the tree in traces and metrics
+
+Shared with DRIP, in `llm_planning/execution/`:
+
+    options.py      Algorithm 2 (Section 3.2, Appendix B): `Executing.execute`
+    policies.py     in-option policies π_ω: verbs, skills, programs
+    option_roles.py LLM_in-option, LLM_β, and the whole plan of Chain of Thought
+    whole_plans.py  a plan is written at once, executed, and told
+
+Source: "Tree of Options: Temporally Extended World Modeling, Planning, and Execution with Large
+Language Models".
+"""

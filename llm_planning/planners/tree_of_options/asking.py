@@ -1,49 +1,48 @@
-"""Who answers ToO's roles in one run: models, taught models in their short words, or rules."""
+"""Who answers ToO's roles in one run: models, taught models in their short words, or rules.
+
+Without a world model a question holds s_0 and the options since, [s_0, ω_1, ..., ω_i] (Section
+4.4). Whoever answers has to imagine where these lead, which a model does unseen. Rules in a model's
+place have two bounds, the setting `rules_see`, which is ours:
+
+    imagined   the rules of `dynamics` predict state after state, with their errors, anew for every
+               question. Errors compound
+    initial    the rules see s_0 alone
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Generic
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.domain import A, S
-from llm_planning.planners.tree_of_options.imagining import imagining
+from llm_planning.execution.option_prompts import PROPOSED
+from llm_planning.execution.option_roles import PlanAsking
+from llm_planning.execution.options import OptionState, tau_of
 from llm_planning.planners.tree_of_options.older_words import in_older_words, older_digest
-from llm_planning.planners.tree_of_options.program_roles import ProgramRoles
-from llm_planning.planners.tree_of_options.prompts import PROPOSED
-from llm_planning.planners.tree_of_options.roles import OptionRoles
-from llm_planning.planners.tree_of_options.settings import PromptSettings, UnpredictedSettings
-from llm_planning.roles import Asking, usage_by_role
+from llm_planning.planners.tree_of_options.roles import OptionQuestion, OptionRoles
+from llm_planning.planners.tree_of_options.settings import UnpredictedSettings
 from llm_planning.roles.short import words_of
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from llm_planning.planners.tree_of_options.states import Candidate, OptionDomain, OptionState
+    from llm_planning.execution.option_settings import PromptSettings
+    from llm_planning.execution.options import Candidate, OptionDomain
+    from llm_planning.planners.tree_of_options.roles import PredictedState
     from llm_planning.roles import AnyRole, Engines, Role, RoleRules
     from llm_planning.roles.asking import AnswerT, QuestionT
+
+    Predict: TypeAlias = Role[OptionQuestion[S, A], PredictedState[S]]
 
 logger = logging.getLogger(__name__)
 
 
-class OptionAsking(Asking, Generic[S, A]):
-    """Who answers ToO's roles.
+class OptionAsking(PlanAsking[S, A]):
+    """Who answers ToO's roles; see `PlanAsking`."""
 
-    Args:
-        domain: the domain to plan in.
-        engines: the models that answer.
-        settings: who answers each role, and the layout.
-        seed: of the run.
-
-    Attributes:
-        roles: of planning.
-        programs: the roles of execution.
-    """
-
-    settings: PromptSettings
+    roles: OptionRoles[S, A]
 
     def __init__(
         self,
@@ -54,9 +53,18 @@ class OptionAsking(Asking, Generic[S, A]):
         seed: int,
     ) -> None:
         super().__init__(domain, engines, settings, seed=seed)
-        self.roles: OptionRoles[S, A] = OptionRoles(domain, settings, seed=seed)
-        self.programs: ProgramRoles[S, A] = ProgramRoles(self.roles)
+        self.roles = OptionRoles(domain, settings, seed=seed)
         _warn_of_other_words(engines, domain)
+
+    def by_name(
+        self, names: Sequence[str], k: int, *, moment: str, judged: str
+    ) -> Mapping[str, Role[Any, Any]]:
+        """Roles by their names; see `OptionRoles.by_name`."""
+        specs = self.roles.by_name(k, moment=moment, judged=judged)
+        return {
+            name: self.propose(k, moment) if name == "propose" else self.of(specs[name])
+            for name in names
+        }
 
     def propose(self, k: int, moment: str) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
         """The role that proposes, with at most k candidates."""
@@ -64,11 +72,12 @@ class OptionAsking(Asking, Generic[S, A]):
         if k < PROPOSED and spec.is_taught(self.engines.of(spec.name)):
             # A taught model learned to name so many; the first are the best.
             spec = self.roles.propose(PROPOSED, moment)
-        return first(k, self.of(spec))
+        propose: Role[OptionState[S, A], Sequence[Candidate[A]]] = self.of(spec)
 
-    def decompose(self) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
-        """The role that writes a plan, with at most d options."""
-        return first(self.settings.d, self.of(self.roles.decompose()))
+        async def ask(tau: OptionState[S, A], /) -> Sequence[Candidate[A]]:
+            return (await propose(tau))[:k]  # Rules may name more.
+
+        return ask
 
     def of(self, spec: AnyRole[QuestionT, AnswerT], *, votes: int = 1) -> Role[QuestionT, AnswerT]:
         """See `Asking.of`; the bundled adapter is asked in the words that it was taught."""
@@ -96,28 +105,44 @@ class OptionAsking(Asking, Generic[S, A]):
             )
         return imagining(ask, predict, self.domain)
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeds the descriptions of skills, shape [texts, D]."""
-        return await self.engines.default.embed(texts, role="skills")
 
-    def tokens(self, roles: Container[str]) -> tuple[int, int]:
-        """The calls of models for these roles so far, and their tokens, read and written."""
-        spent = [one for role, one in usage_by_role(self.engines).items() if role in roles]
-        return (
-            sum(one.calls for one in spent),
-            sum(one.prompt_tokens + one.completion_tokens for one in spent),
-        )
+def imagining(
+    ask: Role[Any, Any], predict: Predict[S, A], domain: OptionDomain[S, A]
+) -> Role[Any, Any]:
+    """A role that predicts the states after the options of a question before it answers.
 
+    Args:
+        ask: answers a question that holds the present state.
+        predict: the world model of whoever answers.
+        domain: describes the states.
+    """
 
-def first(
-    most: int, propose: Role[OptionState[S, A], Sequence[Candidate[A]]]
-) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
-    """A role that names at most so many options; rules may name more."""
+    async def following(tau: OptionState[S, A], option: A) -> OptionState[S, A]:
+        found = await predict(OptionQuestion(tau, option))
+        return await tau_of(domain, found.state, (*tau.options, option))
 
-    async def ask(question: OptionState[S, A], /) -> Sequence[Candidate[A]]:
-        return (await propose(question))[:most]
+    async def along(tau: OptionState[S, A]) -> OptionState[S, A]:
+        known = len(tau.options) - len(tau.since)
+        reached = replace(tau, options=tau.options[:known], since=())
+        for option in tau.since:
+            reached = await following(reached, option)
+        return reached
 
-    return ask
+    async def imagined(question: Any) -> Any:  # noqa: ANN401 - an `OptionState`, or about an option
+        if isinstance(question, OptionState):
+            return await along(question)
+        if not question.tau.since:
+            return question
+        if question.before is None:
+            return replace(question, tau=await along(question.tau))
+        before = await along(question.before)
+        after = await following(before, question.option)
+        return replace(question, tau=replace(after, options=question.tau.options), before=before)
+
+    async def answer(question: Any, /) -> Any:  # noqa: ANN401 - likewise
+        return await ask(await imagined(question))
+
+    return answer
 
 
 def _warn_of_other_words(engines: Engines, domain: OptionDomain[Any, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from filelock import FileLock
@@ -11,20 +10,15 @@ from pydantic import ValidationError
 
 from llm_kernels.files import check_target, make_folder, read_json, write_json
 from llm_kernels.quoting import printable
-from llm_planning.domain import A, S, settled
-from llm_planning.planners.tree_of_options.answers import one_option
-from llm_planning.planners.tree_of_options.search import beside, predicted
-from llm_planning.planners.tree_of_options.states import Candidate, OptionQuestion, OptionState
+from llm_planning.domain import A, S
+from llm_planning.roles.options import one_option
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from llm_planning.planners.tree_of_options.asking import OptionAsking
-    from llm_planning.planners.tree_of_options.search import Check, Dynamics, Propose
-    from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
-    from llm_planning.planners.tree_of_options.states import OptionDomain
+    from llm_planning.execution.options import OptionDomain
 
 FILE: Final = "effects.json"
 LARGEST: Final = 1 << 24
@@ -49,8 +43,7 @@ class Effects(Generic[S, A]):
 
     def falls_short(self, expected: S, state: S) -> bool:
         """Whether a state lacks what was expected."""
-        falls_short = getattr(self.domain, "falls_short", None)
-        return bool(falls_short(expected, state)) if falls_short else expected != state
+        return self.domain.falls_short(expected, state)
 
     def is_hopeless(self, state: S, option: A) -> bool:
         """Whether an option failed, and what is held is the same as then."""
@@ -59,56 +52,11 @@ class Effects(Generic[S, A]):
         then = self.failed[option]
         return not (self.falls_short(then, state) or self.falls_short(state, then))
 
-    def checking(
-        self, ask: OptionAsking[S, A], settings: FeasibleSearchSettings, moment: str
-    ) -> Check[S, A]:
-        """The check `beside`, without options that are hopeless."""
-        judge = beside(ask, settings, moment)
-
-        async def check(question: OptionQuestion[S, A]) -> tuple[Sequence[A], str | None]:
-            found, obstacle = await judge(question)
-            state = question.tau.state
-            return [one for one in found if not self.is_hopeless(state, one)], obstacle
-
-        return check
-
     def expect(self, state: S, option: A) -> S | None:
         """The state after an option, if what was seen tells it."""
         if option not in self.seen:
             return None
-        before, after = self.seen[option]
-        again = getattr(self.domain, "again", None)
-        if again is None:
-            return after if state == before else None
-        found: S | None = again(state, before, after)
-        return found
-
-    def dynamics(self, ask: OptionAsking[S, A]) -> Dynamics[S, A]:
-        """Dynamics that ask only for what was never seen."""
-        predict = predicted(ask)
-
-        async def dynamics(
-            question: OptionQuestion[S, A],
-        ) -> tuple[OptionState[S, A], Mapping[str, int]]:
-            tau, option = question.tau, question.option
-            state = self.expect(tau.state, option)
-            if state is None:
-                return await predict(question)
-            described = await settled(self.domain.describe(state))
-            return OptionState(tau.goal, state, described, (*tau.options, option)), {}
-
-        return dynamics
-
-    def proposing(self, propose: Propose[S, A], most: int) -> Propose[S, A]:
-        """Proposals, and after them options that worked and are not done yet on this path."""
-
-        async def names(tau: OptionState[S, A]) -> Sequence[Candidate[A]]:
-            proposed = list(await propose(tau))
-            known = {one.proposed for one in proposed} | set(tau.options)
-            worked = (option for option in reversed(self.seen) if option not in known)
-            return [*proposed, *(Candidate(one, one, "it worked") for one in islice(worked, most))]
-
-        return names
+        return self.domain.again(state, *self.seen[option])
 
 
 class EffectStore:

@@ -20,23 +20,17 @@ from functools import lru_cache, partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.planners.tree_of_options.answers import (
+from llm_planning.execution.option_prompts import NOW, PREDICTED, PROPOSED, START
+from llm_planning.execution.option_settings import PromptSettings
+from llm_planning.execution.options import OptionState
+from llm_planning.planners.tree_of_options.roles import (
     FeasibilityAnswer,
+    OptionQuestion,
+    OptionRoles,
     RewardAnswer,
     TerminationAnswer,
-    plain_reason,
-)
-from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED, PROPOSED, START
-from llm_planning.planners.tree_of_options.roles import (
-    DONE,
-    FEASIBLE,
-    INFEASIBLE,
-    NOT_DONE,
-    OptionRoles,
     is_near,
 )
-from llm_planning.planners.tree_of_options.settings import PromptSettings
-from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.roles.exercises import (
     STATE,
     STATE_SHOWN,
@@ -49,6 +43,7 @@ from llm_planning.roles.exercises import (
     situation_of,
     unit,
 )
+from llm_planning.roles.options import DONE, FEASIBLE, INFEASIBLE, NOT_DONE, plain_reason
 from llm_planning.roles.short import words_of
 from llm_serving.answers import compact
 

@@ -11,27 +11,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.planners.tree_of_options.answers import (
+from llm_planning.domain import Predicts
+from llm_planning.execution.option_prompts import PROPOSED, fields_of_question, template
+from llm_planning.planners.tree_of_options.roles import (
     FeasibilityAnswer,
     RewardAnswer,
     TerminationAnswer,
-    one_option,
-    several_options,
-)
-from llm_planning.planners.tree_of_options.prompts import (
-    PROPOSED,
-    fields_of_question,
-    template,
 )
 from llm_planning.planners.tree_of_options.settings import UnpredictedSettings
 from llm_planning.roles import Prompt, RoleSpec, Short
+from llm_planning.roles.options import one_option, several_options
 from llm_serving.answers import constraint_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from llm_planning.execution.options import OptionDomain
     from llm_planning.planners.tree_of_options.asking import OptionAsking
-    from llm_planning.planners.tree_of_options.states import OptionDomain
 
 TAUGHT_ORDER = {
     "dynamics": ("state", "option", "dynamics"),
@@ -65,14 +59,13 @@ def in_older_words(spec: Any, ask: OptionAsking[Any, Any]) -> Any:  # noqa: ANN4
 
 def older_digest(domain: OptionDomain[Any, Any]) -> str:
     """SHA-256 of the older words, in hexadecimal: templates and the languages of the answers."""
-    model = getattr(domain, "state_model", None)
-    if model is None:
+    if not isinstance(domain, Predicts):
         return ""
     digest = hashlib.sha256()
     for text in _sources(domain):
         digest.update(text.encode())
     answers = (
-        model.answer,
+        domain.state_model.answer,
         several_options(domain.grammar, PROPOSED, PROPOSED),
         one_option(domain.grammar),
         FeasibilityAnswer,
@@ -95,8 +88,7 @@ def _compiled(name: str, domain: OptionDomain[Any, Any]) -> Prompt:
 
 
 def _sources(domain: OptionDomain[Any, Any]) -> tuple[str, str]:
-    worded: Mapping[str, str] = getattr(domain, "wording", {})
-    return template("taught"), worded.get("taught", "")
+    return template("taught", __package__), domain.wording.get("taught", "")
 
 
 def _fields(question: Any) -> dict[str, object]:  # noqa: ANN401 - of any of these roles

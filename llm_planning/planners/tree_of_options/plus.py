@@ -14,33 +14,36 @@ It differs from ToO in four things.
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.files import at_home
 from llm_planning.domain import A, S
+from llm_planning.execution.options import (
+    Candidate,
+    Completion,
+    Executing,
+    OptionState,
+    is_shown,
+    tau_of,
+)
+from llm_planning.execution.whole_plans import executed, outcome_of
+from llm_planning.planners.tree_of_options.algorithm import TreeOfOptions
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.effects import Effects, EffectStore
-from llm_planning.planners.tree_of_options.executing import Executing
-from llm_planning.planners.tree_of_options.planner import node_json, outcome_of, tree_metrics
-from llm_planning.planners.tree_of_options.policies import policies_of
-from llm_planning.planners.tree_of_options.program_roles import is_shown
-from llm_planning.planners.tree_of_options.prompts import NOW, PREDICTED
-from llm_planning.planners.tree_of_options.search import TreeOfOptions, WorldModel
+from llm_planning.planners.tree_of_options.outcome import node_json, tree_metrics
 from llm_planning.search import best_path, format_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llm_planning.execution.options import OptionDomain, PolicyQuestion
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.tree_of_options.executing import Verdict
-    from llm_planning.planners.tree_of_options.search import OptionNode
+    from llm_planning.planners.tree_of_options.algorithm import OptionNode
     from llm_planning.planners.tree_of_options.settings import (
         FeasibleSearchSettings,
         PlusSettings,
-    )
-    from llm_planning.planners.tree_of_options.states import (
-        OptionDomain,
-        OptionState,
-        PolicyQuestion,
     )
     from llm_planning.roles import Engines
     from llm_planning.search import Node
@@ -59,27 +62,20 @@ async def too_plus(
 ) -> Outcome:
     """Searches and executes in turn, until the goal is reached or the attempts are used up."""
     ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
-    policies = await policies_of(problem.world, ask, settings)
     store = None if settings.effects == "none" else EffectStore(Path(at_home(settings.effects)))
     effects: Effects[Any, Any] = Effects(problem.world)
     if store is not None:
         effects.seen.update(store.read(problem.world))
     watch: Watch[Any, Any] = Watch(ask, settings, effects)
-    executed = []
-    for number in range(settings.executions):
-        run = await Executing.begin(problem, policies, settings, seed=seed, number=number)
-        await watch.execute(run)
-        executed.append(await run.recorded())
+    executions = await executed(watch.execute, problem, ask, settings)
     if store is not None:
         store.add(problem.world, effects.seen)
-    done = [attempt.option for attempt in executed[0].attempts if attempt.m == 1]
     first = watch.roots[0] if watch.roots else None
     return outcome_of(
-        done,
+        executions.options,
         problem,
         ask,
-        executed,
-        policies,
+        executions,
         metrics={
             "searches": len(watch.roots),
             "effects_seen": len(watch.effects.seen),
@@ -88,6 +84,44 @@ async def too_plus(
         trace={"trees": watch.trees},
         text=format_tree(first) if first else "",
     )
+
+
+class WatchedTree(TreeOfOptions[S, A]):
+    """The search, with the `effects` that options had when they were executed."""
+
+    def __init__(
+        self,
+        start: OptionState[S, A],
+        ask: OptionAsking[S, A],
+        settings: FeasibleSearchSettings,
+        effects: Effects[S, A],
+    ) -> None:
+        # A prerequisite is asked for always: it stands beside the option.
+        super().__init__(start, ask, settings.model_copy(update={"infeasible": "repair"}))
+        self._effects = effects
+
+    async def propose(self, tau: OptionState[S, A]) -> Sequence[Candidate[A]]:
+        """Names candidates, and after them options that worked, not done yet on this path."""
+        proposed = list(await super().propose(tau))
+        known = {one.proposed for one in proposed} | set(tau.options)
+        worked = (option for option in reversed(self._effects.seen) if option not in known)
+        most = self.settings.k
+        return [*proposed, *(Candidate(one, one, "it worked") for one in islice(worked, most))]
+
+    async def check(self, tau: OptionState[S, A], option: A) -> tuple[Sequence[A], str | None]:
+        """Puts the prerequisite beside an infeasible ω̃, and leaves out what is hopeless."""
+        found, obstacle = await super().check(tau, option)
+        beside = found if obstacle is None else (option, *found)
+        return [one for one in beside if not self._effects.is_hopeless(tau.state, one)], obstacle
+
+    async def predict(
+        self, tau: OptionState[S, A], option: A
+    ) -> tuple[OptionState[S, A], Mapping[str, int]]:
+        """Predicts only what was never seen."""
+        state = self._effects.expect(tau.state, option)
+        if state is None:
+            return await super().predict(tau, option)
+        return await tau_of(self._domain, state, (*tau.options, option)), {}
 
 
 class Watch(Generic[S, A]):
@@ -105,8 +139,6 @@ class Watch(Generic[S, A]):
         self._ask = ask
         self._settings = settings
         self.effects = effects
-        self._world_model = WorldModel(dynamics=self.effects.dynamics, moment=NOW, judged=PREDICTED)
-        self._propose = self.effects.proposing(ask.propose(settings.k, NOW), settings.k)
         self.roots: list[Node[Any, Any]] = []
         self.trees: list[dict[str, Any]] = []
 
@@ -141,31 +173,23 @@ class Watch(Generic[S, A]):
                     break
                 here = edge.node
 
-    async def _watched(self, question: PolicyQuestion[S, A]) -> Verdict:
+    async def _watched(self, question: PolicyQuestion[S, A]) -> Completion:
         """What the real state shows of an option; one that the world refuses is left at once."""
         if is_shown(self._ask.domain, question):
-            return "done"
+            return Completion(True)
         state = question.before.state
         for move in question.moves:
             refused = move.step.obstacle is not None and move.step.state == state
             if refused and move.action == question.option:
-                return "leave"
+                return Completion(False, left=True)
             state = move.step.state
-        return "again"
+        return Completion(False)
 
     async def _plan(
         self, tau: OptionState[S, A], kept: OptionNode[S, A] | None
     ) -> OptionNode[S, A]:
         """Searches from the real state, in what is left of the last tree."""
-        model: TreeOfOptions[S, A] = TreeOfOptions(
-            tau,
-            self._ask,
-            self._settings,
-            world_model=self._world_model,
-            check=self.effects.checking,
-            propose=self._propose,
-        )
-        root = await model.search(kept)
+        root = await WatchedTree(tau, self._ask, self._settings, self.effects).search(kept)
         self.roots.append(root)
         self.trees.append({"visits": root.visits, "value": root.value, **node_json(root)})
         return root

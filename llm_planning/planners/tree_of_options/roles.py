@@ -1,77 +1,57 @@
 """ToO's roles of planning: what each is asked, what it answers, and what the rules say.
 
-`prompts` has the words and their order. By rules, a right answer follows from the rules and from
-what the question holds. Only a prediction carries options out. Its chance is drawn once for each
-question from the run's seed, so it is right for one possible world, in which the option shows its
-effect if it can; the real world may differ. A wrong proposal is a mistaken option, a wrong
-prerequisite a useless one, a wrong verdict the opposite, a wrong prediction the outcome of another
-option. A wrong score is another one that is not near the right one; the eight scores may err one by
-one.
+`execution.option_prompts` has the order of the words. By rules, a right answer follows from the
+rules and from what the question holds. Only a prediction carries options out. Its chance is drawn
+once for each question from the run's seed, so it is right for one possible world, in which the
+option shows its effect if it can; the real world may differ. A wrong proposal is a mistaken option,
+a wrong prerequisite a useless one, a wrong verdict the opposite, a wrong prediction the outcome of
+another option. A wrong score is another one that is not near the right one; the eight scores may
+err one by one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias
 
-from llm_planning.domain import A, S
-from llm_planning.planners.tree_of_options.answers import (
-    REASON,
-    FeasibilityAnswer,
-    RewardAnswer,
-    TerminationAnswer,
-    one_option,
-    reasoned,
-    several_options,
-)
-from llm_planning.planners.tree_of_options.prompts import (
+from pydantic import BaseModel, Field
+
+from llm_planning.domain import A, S, Shows
+from llm_planning.execution.option_prompts import (
     INSTRUCTIONS,
     NOW,
     PREDICTED,
     PROPOSED,
     STATE,
-    compose,
-    fields_of_question,
-    told_in_short,
+    template,
 )
-from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
-from llm_planning.planners.tree_of_options.states import (
-    Candidate,
-    Feasibility,
-    OptionQuestion,
-    OptionState,
-    PolicyQuestion,
-    PredictedState,
-)
+from llm_planning.execution.option_roles import MOST_PROPOSED, PlanRoles
+from llm_planning.execution.options import Candidate, OptionState
+from llm_planning.planners.tree_of_options.settings import ROLES, OptionSearchSettings
 from llm_planning.roles import Items, Kinds, RoleSpec, Rule, on_the_way
-from llm_planning.roles.domain_rules import MEMBERS
-from llm_planning.roles.mistakes import Mistakes, names_of
+from llm_planning.roles.options import (
+    DONE,
+    FEASIBLE,
+    INFEASIBLE,
+    NOT_DONE,
+    Reason,
+    one_option,
+    reasoned,
+)
 from llm_planning.roles.seeing import looking
-from llm_planning.roles.short import short_words
-from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pydantic import BaseModel
-
-    from llm_planning.planners.tree_of_options.settings import PromptSettings
-    from llm_planning.planners.tree_of_options.states import OptionDomain
+    from llm_planning.execution.option_settings import PromptSettings
+    from llm_planning.execution.options import OptionDomain
     from llm_planning.roles.oracles import Key
     from llm_planning.roles.seeing import See
 
-PROPOSER_TEMPERATURE = 0.2
-"""The temperature of the option proposer. Every other role is greedy (Section 4.1)."""
-
-FEASIBLE, INFEASIBLE = "feasible", "infeasible"
-"""The kinds of questions about an option: whether it can be carried out."""
-
-DONE, NOT_DONE = "done", "not done"
-"""The kinds of questions about the end: whether the goal is reached."""
-
-MOST_PROPOSED = 8
-"""The most options of a right proposal. The planner takes the first k."""
+Score: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0, multiple_of=0.1)]
 
 DRAWS = 16
 """The outcomes of an option that are drawn until one shows its effect: what an option is expected
@@ -84,7 +64,75 @@ SCORES = tuple(step / 10 for step in range(11))
 """The scores that a model can write."""
 
 
-class OptionRoles(Generic[S, A]):
+@dataclass(frozen=True, slots=True)
+class OptionQuestion(Generic[S, A]):
+    """A question about an option.
+
+    Attributes:
+        tau: τ before the option. A question for a reward has the predicted state in it.
+        option: ω̃ or ω.
+        obstacle: why the option is infeasible; empty if that is unknown.
+        before: the unchanged τ before the option, if `tau` has the predicted state. Rules compare
+            the two; only the prompt of a taught model shows it.
+    """
+
+    tau: OptionState[S, A]
+    option: A
+    obstacle: str = ""
+    before: OptionState[S, A] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Feasibility:
+    """Whether an option can be carried out.
+
+    Attributes:
+        obstacle: why not; None if it can.
+    """
+
+    obstacle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedState(Generic[S]):
+    """The predicted state after an option.
+
+    Attributes:
+        state: ŝ_i.
+        clipped: item -> count that the prediction takes away but the state does not have.
+    """
+
+    state: S
+    clipped: Mapping[str, int] = field(default_factory=dict)
+
+
+class FeasibilityAnswer(BaseModel):
+    """Whether an option can be carried out. The model writes the reason first (Appendix A.5)."""
+
+    reason: Reason
+    action_valid: bool
+
+
+class RewardAnswer(BaseModel):
+    """The eight scores r_q of the reward predictor (Appendix A.4), each from 0 to 1."""
+
+    success_probability: Score
+    reward_estimate: Score
+    feasibility: Score
+    consistency: Score
+    relativity: Score
+    reachability: Score
+    task_specificity: Score
+    redundancy: Score
+
+
+class TerminationAnswer(BaseModel):
+    """Whether a state is terminal (eq. 4)."""
+
+    done: bool
+
+
+class OptionRoles(PlanRoles[S, A]):
     """The roles in one domain.
 
     Every node is expanded once and siblings differ in their option, so a search asks no prompt
@@ -97,10 +145,7 @@ class OptionRoles(Generic[S, A]):
     """
 
     def __init__(self, domain: OptionDomain[S, A], settings: PromptSettings, *, seed: int) -> None:
-        self.domain = domain
-        self.settings = settings
-        self._rules: Any = domain
-        self._seed = seed
+        super().__init__(domain, settings, seed=seed)
         self._see: See = settings.see if isinstance(settings, OptionSearchSettings) else "words"
         self._outcomes: dict[tuple[str, A], tuple[S, S]] = {}
 
@@ -121,9 +166,12 @@ class OptionRoles(Generic[S, A]):
             self.dynamics(),
             self.reward(judged),
             self.termination(moment),
-            self.decompose(),
         )
-        return {one.name: one for one in several}
+        return {**{one.name: one for one in several}, **super().by_name()}
+
+    def template(self, name: str) -> str:
+        """The source of the template of a role."""
+        return template(name, __package__) if name in ROLES else super().template(name)
 
     def propose(self, k: int, moment: str) -> RoleSpec[OptionState[S, A], Sequence[Candidate[A]]]:
         """Names k candidates ω̃ after τ (eq. 2). Sees goal, state and history."""
@@ -143,21 +191,6 @@ class OptionRoles(Generic[S, A]):
                 situation=self.situation_of_goal,
                 items=Items(names=self._subjects, spoil=self._misproposed),
             ),
-            options=lambda candidates: [one.proposed for one in candidates],
-        )
-
-    def decompose(self) -> RoleSpec[OptionState[S, A], Sequence[Candidate[A]]]:
-        """Writes a plan of at most d options from s_0. Sees goal and state."""
-        return self.spec(
-            "decompose",
-            OptionState,
-            (*STATE, "goal", "options", *INSTRUCTIONS),
-            count=self.settings.d,
-            said="plan",
-            writes=partial(self._several, 1, self.settings.d),
-            read=self._candidates,
-            sampling=self._drawn,
-            rule=self._decomposing(),
             options=lambda candidates: [one.proposed for one in candidates],
         )
 
@@ -267,83 +300,11 @@ class OptionRoles(Generic[S, A]):
             brief=_end,
         )
 
-    def spec(
-        self,
-        name: str,
-        asks: type[Any],
-        blocks: Sequence[str],
-        *,
-        moment: str = NOW,
-        count: int = 1,
-        see: See = "words",
-        said: str = "",
-        **parts: Any,  # noqa: ANN401 - of the spec
-    ) -> RoleSpec[Any, Any]:
-        """A role with its words, and its short ones if there are any.
-
-        Args:
-            name: of the role.
-            asks: the question.
-            blocks: see `prompts.compose`; so are the others.
-            moment: of the state.
-            count: of the options to ask for.
-            see: what is shown of the state.
-            said: the role's name in short words; empty if it has none.
-            parts: further parts of the spec.
-        """
-        domain, layout = self.domain, self.settings.layout
-        plain = layout == "cached" and see == "words" and self.settings.reason == REASON
-        return RoleSpec(
-            name=name,
-            asks=asks,
-            prompt=partial(
-                compose, name, blocks, domain, layout, moment=moment, count=count, see=see
-            ),
-            tell=fields_of_question,
-            needs=MEMBERS,
-            short=short_words(said, domain, tell=partial(told_in_short, domain))
-            if said and plain
-            else None,
-            **parts,
-        )
-
-    def _several(self, least: int, most: int) -> type[BaseModel]:
-        return several_options(self.domain.grammar, least, most, reason=self.settings.reason)
-
-    def _candidates(self, _: OptionState[S, A], said: Any) -> Sequence[Candidate[A]]:  # noqa: ANN401
-        written = [one.model_dump() for one in said.options]
-        chosen = [(self.domain.grammar.read(one), one["reasoning"]) for one in written]
-        return [Candidate(option, option, reasoning) for option, reasoning in chosen]
-
-    def _drawn(self, _: object) -> Sampling:
-        return Sampling(temperature=PROPOSER_TEMPERATURE, seed=self._seed)
-
     # WHAT THE RULES SAY
-
-    def situation(self, question: OptionState[S, A]) -> tuple[str, ...]:
-        """The situation of a question about τ. Its subject is the present state."""
-        here = "\n".join((question.described, *map(str, question.since)))
-        return (here, question.history)
 
     def situation_of_goal(self, question: OptionState[S, A]) -> tuple[str, ...]:
         """The situation of a proposal. Its subject is the goal, so an item errs in every state."""
         return (question.goal, *self.situation(question))
-
-    def situation_of_option(
-        self, question: OptionQuestion[S, A] | PolicyQuestion[S, A]
-    ) -> tuple[str, ...]:
-        """The situation of a question about an option. Its subject is the option's, as an item."""
-        option = question.option
-        return (self._subject(option), str(option), *self.situation(question.tau))
-
-    def mistaken(self, state: S, option: A, rng: Random) -> A | None:
-        """What someone may write by mistake in the place of an option; None if nothing is known."""
-        says = getattr(self._rules, "mistakes", None)
-        if says is not None:
-            kinds: list[Sequence[A]] = [others for others in says(option).values() if others]
-            return rng.choice(rng.choice(kinds))
-        others = [one for one in self._rules.actions(state) if one != option]
-        return rng.choice(others) if others else None
 
     def _by_option(self) -> Kinds[OptionQuestion[S, A]]:
         return Kinds(
@@ -355,13 +316,6 @@ class OptionRoles(Generic[S, A]):
         """The advised and feasible options, in order; None if there are none."""
         advised = on_the_way(self._rules, question.state)[:MOST_PROPOSED]
         return [Candidate(one, one, "the rules ask for it") for one in advised] or None
-
-    def _useless(self, question: OptionState[S, A], rng: Random) -> list[Candidate[A]]:
-        """Options that the rules do not advise, in random order."""
-        advised = list(self._rules.advise(question.state))
-        pool = [one for one in self._rules.actions(question.state) if one not in advised]
-        chosen = rng.sample(pool, min(MOST_PROPOSED, len(pool)))
-        return [Candidate(one, one, "a guess") for one in chosen]
 
     def _subjects(self, question: OptionState[S, A]) -> list[str]:
         """The subjects of a right proposal, each once."""
@@ -379,32 +333,6 @@ class OptionRoles(Generic[S, A]):
             else one
             for one in said
         ]
-
-    def _decomposing(
-        self, kinds: Sequence[str] = ()
-    ) -> Rule[OptionState[S, A], Sequence[Candidate[A]]]:
-        """The rule of `decompose`. An option errs on its own by a mistake of one of these kinds."""
-        mistakes: Mistakes[A] = Mistakes(self._rules, kinds)
-
-        def right(question: OptionState[S, A]) -> list[Candidate[A]]:
-            return [Candidate(one, one, "needed") for one in self._rules.advise(question.state)]
-
-        def spoil(
-            _: object, plan: Sequence[Candidate[A]], name: Key, rng: Random
-        ) -> list[Candidate[A]]:
-            spoilt = mistakes.in_plan([one.proposed for one in plan], name, rng)
-            return [Candidate(one, one, "needed") for one in spoilt]
-
-        return Rule(
-            right=right,
-            wrong=self._useless,
-            situation=self.situation,
-            items=Items(
-                names=lambda question: names_of([one.proposed for one in right(question)]),
-                spoil=spoil,
-            ),
-            only=self._decomposing,
-        )
 
     def _feasible(self, question: OptionQuestion[S, A]) -> Feasibility:
         return Feasibility(self._rules.feasible(question.tau.state, question.option))
@@ -450,9 +378,6 @@ class OptionRoles(Generic[S, A]):
         reached: bool = self._rules.success(question.state)
         return reached
 
-    def _subject(self, option: A) -> str:
-        return str(getattr(self._rules, "subject", str)(option))
-
     def _outcome(self, question: OptionQuestion[S, A], option: A) -> PredictedState[S]:
         """The state after an option, as `_after` finds it; each is found once."""
         tau = question.tau
@@ -465,15 +390,15 @@ class OptionRoles(Generic[S, A]):
     def _after(self, tau: OptionState[S, A], option: A) -> S:
         """The first of some drawn outcomes in which the option shows its effect, or the first."""
         draws = Random(f"{self._seed} predicted {tau.described} {option}")
-        shows = getattr(self._rules, "shows", None)
-        found: S = self._rules.step(tau.state, option, draws).state
-        if shows is None or self._rules.feasible(tau.state, option) is not None:
+        rules = self._rules
+        found: S = rules.step(tau.state, option, draws).state
+        if not isinstance(rules, Shows) or rules.feasible(tau.state, option) is not None:
             return found
         state = found
         for _ in range(DRAWS):
-            if shows(tau.state, state, option):
+            if rules.shows(tau.state, state, option):
                 return state
-            state = self._rules.step(tau.state, option, draws).state
+            state = rules.step(tau.state, option, draws).state
         return found
 
 

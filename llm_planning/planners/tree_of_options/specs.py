@@ -19,18 +19,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.domain import HasUnits, NamesOptions, Predicts
+from llm_planning.execution.option_settings import EXECUTION_ROLES
+from llm_planning.execution.whole_plans import chain_of_thought
+from llm_planning.planners.tree_of_options.algorithm import tree_of_options
+from llm_planning.planners.tree_of_options.baselines import (
+    TreeOfThoughts,
+    Unchecked,
+    Unpredicted,
+    react_action,
+    react_option,
+)
 from llm_planning.planners.tree_of_options.exercises import OptionExercises
-from llm_planning.planners.tree_of_options.planner import chain_of_thought, tree_of_options
 from llm_planning.planners.tree_of_options.plus import too_plus
-from llm_planning.planners.tree_of_options.react import react_action, react_option
-from llm_planning.planners.tree_of_options.search import NO_WORLD_MODEL, unchecked
 from llm_planning.planners.tree_of_options.settings import (
-    EXECUTION_ROLES,
     ROLES,
-    ExecutionSettings,
     FeasibleSearchSettings,
     FeasibleUnpredictedSettings,
     OptionSearchSettings,
+    OptionSettings,
     PlusSettings,
     UnpredictedSettings,
 )
@@ -50,7 +56,7 @@ def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
 _UNSEEN = {"see": [never("it predicts no states, and nothing else is shown pictures")]}
 _UNPLANNED = {"d": [never("it makes no plan, and proposes one option at a time")]}
 _UNIT_BY_UNIT = (never("it takes actions of one unit, each once, and no option is carried out"),)
-_ASKED = (*(role for role in ROLES if role != "decompose"), *EXECUTION_ROLES)
+_ASKED = (*ROLES, *EXECUTION_ROLES)
 _Spec = partial(PlannerSpec, paper="Tree of Options", exercises=_exercises)
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
@@ -66,7 +72,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="too-no-wm",
         summary="Tree of Options without its world model: the state stays the initial one",
         settings=FeasibleUnpredictedSettings,
-        run=partial(tree_of_options, world_model=NO_WORLD_MODEL),
+        run=partial(tree_of_options, algorithm=Unpredicted),
         roles=tuple(role for role in _ASKED if role != "dynamics"),
         needs=(NamesOptions,),
         read_when=_UNSEEN,
@@ -75,7 +81,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="too-no-fc",
         summary="Tree of Options without its feasibility check: options are taken as proposed",
         settings=OptionSearchSettings,
-        run=partial(tree_of_options, check=unchecked),
+        run=partial(tree_of_options, algorithm=Unchecked),
         roles=("propose", "dynamics", "reward", "termination", *EXECUTION_ROLES),
         needs=(NamesOptions, Predicts),
     ),
@@ -83,7 +89,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="tot-mcts",
         summary="Tree of Thoughts with MCTS: neither world model nor feasibility check",
         settings=UnpredictedSettings,
-        run=partial(tree_of_options, world_model=NO_WORLD_MODEL, check=unchecked),
+        run=partial(tree_of_options, algorithm=TreeOfThoughts),
         roles=("propose", "reward", "termination", *EXECUTION_ROLES),
         needs=(NamesOptions,),
         read_when=_UNSEEN,
@@ -91,7 +97,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
         name="cot",
         summary="Chain of Thought: one answer breaks the goal down into options",
-        settings=ExecutionSettings,
+        settings=OptionSettings,
         run=chain_of_thought,
         roles=("decompose", *EXECUTION_ROLES),
         needs=(NamesOptions,),
@@ -99,7 +105,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
         name="react-option",
         summary="ReAct over options: proposes one in the real state and executes it, in turn",
-        settings=ExecutionSettings,
+        settings=OptionSettings,
         run=react_option,
         roles=("propose", *EXECUTION_ROLES),
         needs=(NamesOptions,),
@@ -108,7 +114,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
         name="react-action",
         summary="ReAct without options: proposes one action of one unit and takes it, in turn",
-        settings=ExecutionSettings,
+        settings=OptionSettings,
         run=react_action,
         roles=("propose", *EXECUTION_ROLES),
         needs=(NamesOptions, HasUnits),

@@ -10,11 +10,12 @@ from llm_planning.environments.minecraft.option_language import Option
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.execution.options import OptionState
 from llm_planning.planners.any_domain.roles import ActWording, Situation
 from llm_planning.planners.llm_mcts.specs import SPECS as LLM_MCTS
 from llm_planning.planners.tree_of_options.asking import OptionAsking
+from llm_planning.planners.tree_of_options.roles import OptionQuestion
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
-from llm_planning.planners.tree_of_options.states import OptionQuestion, OptionState
 from llm_planning.planners.xenon.roles import CAPTION
 from llm_planning.roles import Engines
 from llm_planning.specs import Problem

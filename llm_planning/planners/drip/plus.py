@@ -1,6 +1,6 @@
-"""DRIP+: backward decomposition, depth first, on the present state.
+"""Ours: the reading `redo` of DRIP, and DRIP+, depth first on the present state.
 
-Against Algorithm 1:
+DRIP+ against Algorithm 1:
 
 - A: the goal is tested on the state after every action. What is open of it is decomposed again,
   until it holds or nothing changes any more.
@@ -21,22 +21,52 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S, settled
 from llm_planning.planners.drip.acting import Decomposing, ended
+from llm_planning.planners.drip.algorithm import Drip, drip
 from llm_planning.planners.drip.outcome import outcome_of
-from llm_planning.planners.drip.progress import Progress
 from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.search import TrackedRandom
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.domain import Step
     from llm_planning.outcome import Outcome
     from llm_planning.planners.drip.acting import Ending
-    from llm_planning.planners.drip.questions import DripDomain
-    from llm_planning.planners.drip.settings import DripPlusSettings
+    from llm_planning.planners.drip.roles import DripDomain
+    from llm_planning.planners.drip.settings import DripPlusSettings, DripSettings
     from llm_planning.planners.drip.tree import Node
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
+
+
+class Redoing(Drip[S, A]):
+    """The root's children are judged anew after each level, so that what was undone is done again.
+
+    What was undone is then open again, unless nodes below it still are.
+    """
+
+    async def level(self, frontier: Sequence[Node[A]]) -> list[Node[A]]:
+        """Lines 3 to 24, and the root's children that are to be decomposed again."""
+        remaining = await super().level(frontier)
+        children = [child for child in self.tree.root.children if child.status != "given up"]
+        left = await self.carry_out(children)
+        in_progress = {above for node in remaining if node.is_open for above in node.path}
+        return [*remaining, *(child for child in left if child not in in_progress)]
+
+
+READINGS: Mapping[str, type[Drip[Any, Any]]] = {"literal": Drip, "redo": Redoing}
+
+
+async def drip_as_read(
+    problem: Problem[DripDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: DripSettings,
+    seed: int,
+) -> Outcome:
+    """DRIP in the reading that the settings say."""
+    algorithm = READINGS[settings.reading]
+    return await drip(problem, engines=engines, settings=settings, seed=seed, algorithm=algorithm)
 
 
 async def drip_plus(
@@ -49,7 +79,7 @@ async def drip_plus(
     """DRIP+."""
     acting = await Decomposing.begin(problem, engines, settings, seed=seed)
     tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
-    ending = await ended(Agenda(acting, tree, settings).plan())
+    ending = await ended(DripPlus(acting, tree, settings).plan())
     plan = acting.plan
     if settings.superfluous == "drop" and acting.certain:
         simulator: Simulator[Any, Any] = Simulator(problem.world)
@@ -59,24 +89,15 @@ async def drip_plus(
     return await outcome_of(problem, acting, plan, settings=settings, ending=ending, tree=tree)
 
 
-class Agenda(Generic[S, A]):
+class DripPlus(Drip[S, A]):
     """DRIP+."""
 
     def __init__(
         self, acting: Decomposing[S, A], tree: ReasoningTree[A], settings: DripPlusSettings
     ) -> None:
-        self._acting = acting
+        super().__init__(acting, tree, settings)
         self._domain: Any = acting.domain
-        self._tree = tree
-        self._settings = settings
         self._idle = 0
-        self._open = getattr(self._domain, "remainder", None)
-        self._progress: Progress[S, A] = Progress(
-            acting,
-            tree,
-            reached=self._reached,
-            spared=getattr(self._domain, "spared", None),
-        )
         self._simulator: Simulator[S, A] = Simulator(self._domain)
 
     async def plan(self) -> Ending:
@@ -89,13 +110,22 @@ class Agenda(Generic[S, A]):
             RanOutError: the number of actions or of decompositions is at its limit.
         """
         while not await self._reached():
-            if self._idle == self._settings.idle:
+            if self._idle == self.settings.idle:
                 return "stuck"
-            before = self._acting.state
-            await self._achieve_parts(self._tree.root)
-            self._idle = self._idle + 1 if self._acting.state == before else 0
-        self._tree.closed(self._tree.root)
+            before = self.acting.state
+            await self._achieve_parts(self.tree.root)
+            self._idle = self._idle + 1 if self.acting.state == before else 0
+        self.tree.closed(self.tree.root)
         return "goal"
+
+    async def closes(self, node: Node[A]) -> bool:
+        """See `Drip.closes`; nothing is carried out any more once the goal holds."""
+        return not await self._reached() and await super().closes(node)
+
+    async def action_of(self, node: Node[A]) -> A:
+        """What the domain puts in the place of a subtask that would undo part of the goal."""
+        action: A = self._domain.spared(self.acting.state, node.subtask)
+        return action
 
     async def _achieve_parts(self, root: Node[A]) -> None:
         """Decomposes what is open of the goal, and achieves the parts.
@@ -104,7 +134,7 @@ class Agenda(Generic[S, A]):
         other one is broken down, and the rest are judged again.
         """
         pending: Sequence[Node[A]] = await self._decomposed(root)
-        while pending := await self._progress.carry_out(pending):
+        while pending := await self.carry_out(pending):
             if await self._reached():
                 return
             first, *pending = pending
@@ -112,12 +142,11 @@ class Agenda(Generic[S, A]):
 
     async def _achieve(self, node: Node[A]) -> None:
         """Brings a subtask about, or gives it up. What comes before it is achieved in order."""
-        progress = self._progress
-        for attempt in range(self._settings.attempts + 1):
-            if await progress.closes(node, await progress.judged(node)):
+        for attempt in range(self.settings.attempts + 1):
+            if await self.closes(node):
                 return
-            tried = attempt == self._settings.attempts or node.was_given_up
-            if tried or node.depth == self._settings.max_depth:
+            tried = attempt == self.settings.attempts or node.was_given_up
+            if tried or node.depth == self.settings.max_depth:
                 break
             children = await self._decomposed(node)
             if not children:
@@ -126,7 +155,7 @@ class Agenda(Generic[S, A]):
                 await self._achieve(child)
                 if await self._reached():
                     return
-        self._tree.closed(node, "given up")
+        self.tree.closed(node, "given up")
 
     async def _decomposed(self, node: Node[A]) -> Sequence[Node[A]]:
         """Asks for a decomposition until the simulation accepts one; the last is taken anyway.
@@ -135,12 +164,12 @@ class Agenda(Generic[S, A]):
         it is asked in another way each time: about what is open in the present state, about what is
         open, about the whole goal.
         """
-        acting = self._acting
-        left = "" if self._open is None else await settled(self._open(acting.state))
+        acting = self.acting
+        left = self._domain.remainder(acting.state)
         ways = ((left, await acting.described()), (left, ""), ("", ""))
         first = self._idle if node.subtask is None else self._idle + len(node.attempts)
         subtasks: Sequence[A] = ()
-        for asking in range(self._settings.askings):
+        for asking in range(self.settings.askings):
             goal, described = ways[(first + asking) % len(ways)]
             acting.spend(1)
             subtasks = await acting.decompose(
@@ -148,11 +177,11 @@ class Agenda(Generic[S, A]):
             )
             if await self._simulates(node.subtask, subtasks):
                 break
-        return self._tree.decomposed(node, subtasks)
+        return self.tree.decomposed(node, subtasks)
 
     async def _simulates(self, subtask: A | None, before: Sequence[A]) -> bool:
         """Whether nothing speaks against a decomposition."""
-        state = self._acting.state
+        state = self.acting.state
         for action in before:
             step = await self._simulator.step(state, action)
             if step is None or step.obstacle is not None:
@@ -164,7 +193,7 @@ class Agenda(Generic[S, A]):
         return step is None or step.obstacle is None
 
     async def _reached(self) -> bool:
-        return await self._holds(self._acting.state)
+        return await self._holds(self.acting.state)
 
     async def _holds(self, state: S) -> bool:
         return bool(await settled(self._domain.success(state)))

@@ -1,12 +1,13 @@
-"""The texts of ToO's questions and their order.
+"""The texts of questions about options, and their order.
 
-The texts are the blocks of `templates/`. A domain's own `wording` may replace any of them. Two
-layouts order the same blocks. `cached` puts the blocks that never change into the system message.
-The user message goes from what changes rarely to what changes always: the goal, the background (the
-part of the state that options rarely change), the options done (which only grow), the state, the
-option. So all questions about one node's candidates share everything up to the option, and
-questions of one role about different nodes share their beginnings. `paper` is the order of
-Appendix A: who speaks, the state, the goal and the history first, the rules and the format last.
+The texts are the blocks of `templates/`, here and in a planner's folder. A domain's own `wording`
+may replace any of them. Two layouts order the same blocks. `cached` puts the blocks that never
+change into the system message. The user message goes from what changes rarely to what changes
+always: the goal, the background (the part of the state that options rarely change), the options
+done (which only grow), the state, the option. So all questions about one node's candidates share
+everything up to the option, and questions of one role about different nodes share their beginnings.
+`paper` is the order of ToO's Appendix A: who speaks, the state, the goal and the history first, the
+rules and the format last.
 
 A model that a simulator taught its roles is asked in short words: `told_in_short`.
 
@@ -21,18 +22,18 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.planners.tree_of_options.states import OptionState
+from llm_planning.domain import Predicts, RunsPrograms
+from llm_planning.execution.options import OptionState
 from llm_planning.roles import Prompt
+from llm_planning.roles.options import listed, written_fields
 from llm_planning.roles.short import SINCE, difference, told_state
 from llm_planning.roles.short import STATE as STATE_IN_SHORT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pydantic import BaseModel
-
-    from llm_planning.planners.tree_of_options.settings import Layout
-    from llm_planning.planners.tree_of_options.states import OptionDomain
+    from llm_planning.execution.option_settings import Layout
+    from llm_planning.execution.options import OptionDomain
     from llm_planning.roles.seeing import See
 
 NOW = "now"
@@ -64,6 +65,7 @@ def order(blocks: Sequence[str], layout: Layout) -> tuple[tuple[str, ...], tuple
 
 def compose(
     name: str,
+    text: str,
     blocks: Sequence[str],
     domain: OptionDomain[Any, Any],
     layout: Layout,
@@ -75,7 +77,8 @@ def compose(
     """Compiles the prompt of one role.
 
     Args:
-        name: of the role, and of the template with its texts.
+        name: of the role, and of the domain's `wording` for it.
+        text: the source of its template.
         blocks: of its prompt after the speaker's, in the order of Appendix A. The paper prints no
             prompts of CoT and repair; they are made by analogy. A role sees what its equation
             conditions on.
@@ -85,9 +88,12 @@ def compose(
         count: the number of options to ask for, or the most.
         see: what is shown of the state; a picture alone leaves out all of its words.
     """
-    worded: Mapping[str, str] = getattr(domain, "wording", {})
+    worded = domain.wording
     sources = [
-        text for source in ("shared", name) for text in (template(source), worded.get(source, ""))
+        template("shared"),
+        worded.get("shared", ""),
+        text,
+        worded.get(name, ""),
     ]
     if domain.about:
         sources.insert(0, "{% block game %}\n{{ about }}\n{%- endblock %}\n")
@@ -105,22 +111,10 @@ def compose(
         "about": domain.about,
         "world": domain,
     }
-    constants["primitives"] = getattr(getattr(domain, "primitives", None), "told", "")
-    model = getattr(domain, "state_model", None)
-    if model is not None:
-        constants["state_fields"] = listed(written_fields(model.answer))
+    constants["primitives"] = domain.primitives.told if isinstance(domain, RunsPrograms) else ""
+    if isinstance(domain, Predicts):
+        constants["state_fields"] = listed(written_fields(domain.state_model.answer))
     return Prompt(sources, system=system, user=user, constants=constants)
-
-
-def written_fields(answer: type[BaseModel]) -> list[str]:
-    """The names of an answer's fields as a model writes them."""
-    return [field.alias or name for name, field in answer.model_fields.items()]
-
-
-def listed(names: Iterable[str]) -> str:
-    """Joins names as in a sentence: a, b and c."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def fields_of_question(question: Any) -> dict[str, object]:  # noqa: ANN401 - an `OptionState`, or about an option
@@ -167,6 +161,6 @@ def told_in_short(world: Any, question: Any) -> dict[str, object]:  # noqa: ANN4
 
 
 @cache
-def template(name: str) -> str:
-    """The source of a template of `templates/`."""
-    return (files(__package__) / "templates" / f"{name}.j2").read_text("utf-8")
+def template(name: str, package: str = __package__) -> str:
+    """The source of a template in `templates/` of a package."""
+    return (files(package) / "templates" / f"{name}.j2").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The forms of a model's answers to ToO's questions."""
+"""How a model writes options and reasons; the kinds of questions about an option."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 from pydantic import BaseModel, Field, create_model
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from llm_planning.domain import Grammar
 
 REASON: Final = 60
@@ -17,40 +19,19 @@ _MODELS_KEPT = 64
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
+FEASIBLE, INFEASIBLE = "feasible", "infeasible"
+"""The kinds of questions about an option: whether it can be carried out."""
+
+DONE, NOT_DONE = "done", "not done"
+"""The kinds of questions about an end: whether it is reached."""
+
 Reason: TypeAlias = Annotated[str, Field(max_length=REASON)]
-Score: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0, multiple_of=0.1)]
 
 
 class OptionsAnswer(BaseModel):
     """Several options. The model writes the reason of each before the option."""
 
     options: list[Any]
-
-
-class FeasibilityAnswer(BaseModel):
-    """Whether an option can be carried out. The model writes the reason first (Appendix A.5)."""
-
-    reason: Reason
-    action_valid: bool
-
-
-class RewardAnswer(BaseModel):
-    """The eight scores r_q of the reward predictor (Appendix A.4), each from 0 to 1."""
-
-    success_probability: Score
-    reward_estimate: Score
-    feasibility: Score
-    consistency: Score
-    relativity: Score
-    reachability: Score
-    task_specificity: Score
-    redundancy: Score
-
-
-class TerminationAnswer(BaseModel):
-    """Whether a state is terminal (eq. 4)."""
-
-    done: bool
 
 
 def reasoned(answer: type[AnswerT], most: int) -> type[AnswerT]:
@@ -86,3 +67,14 @@ def plain_reason(reason: str) -> str:
     """A reason that fits into an answer: plain characters, and not too many."""
     plain = "".join(one for one in reason if " " <= one <= "~" and one not in '"\\')
     return plain[:REASON].rstrip()
+
+
+def written_fields(answer: type[BaseModel]) -> list[str]:
+    """The names of an answer's fields as a model writes them."""
+    return [field.alias or name for name, field in answer.model_fields.items()]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Joins names as in a sentence: a, b and c."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

@@ -12,22 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
 from llm_kernels.files import at_home
-from llm_planning.domain import A, S
+from llm_planning.domain import A, RunsPrograms, S
+from llm_planning.execution.options import Completion, approach, is_shown
 from llm_planning.execution.programs import Feedback as Done
 from llm_planning.execution.programs import Primitives, called_in, carry_out
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.execution.skill_files import Skill, SkillError
 from llm_planning.execution.skills import Policy as LibraryPolicy
 from llm_planning.execution.skills import SkillLibrary
-from llm_planning.planners.tree_of_options.program_roles import approach, is_shown
-from llm_planning.planners.tree_of_options.states import Completion
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode, Move
-    from llm_planning.planners.tree_of_options.asking import OptionAsking
-    from llm_planning.planners.tree_of_options.settings import ExecutionSettings
-    from llm_planning.planners.tree_of_options.states import PolicyQuestion
+    from llm_planning.execution.option_roles import PlanAsking
+    from llm_planning.execution.option_settings import ExecutionSettings
+    from llm_planning.execution.options import PolicyQuestion
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +80,9 @@ class Verbs(Generic[S, A]):
 
     name = "direct"
 
-    def __init__(self, ask: OptionAsking[S, A]) -> None:
+    def __init__(self, ask: PlanAsking[S, A]) -> None:
         self._domain = ask.domain
-        code, complete = ask.programs.code(), ask.programs.complete()
+        code, complete = ask.roles.code(), ask.roles.complete()
         self._code = ask.of(code) if ask.errors_of(code.name) is not None else None
         self._complete = ask.of(complete) if ask.errors_of(complete.name) is not None else None
 
@@ -128,7 +127,7 @@ class Skilled(Generic[S, A]):
     name = "skills"
 
     def __init__(
-        self, ask: OptionAsking[S, A], primitives: Primitives[S, A], library: SkillLibrary
+        self, ask: PlanAsking[S, A], primitives: Primitives[S, A], library: SkillLibrary
     ) -> None:
         self._ask = ask
         self._primitives = primitives
@@ -188,7 +187,7 @@ class Programs(Skilled[S, A]):
 
     def __init__(
         self,
-        ask: OptionAsking[S, A],
+        ask: PlanAsking[S, A],
         primitives: Primitives[S, A],
         library: SkillLibrary,
         settings: ExecutionSettings,
@@ -196,8 +195,8 @@ class Programs(Skilled[S, A]):
         super().__init__(ask, primitives, library)
         self._settings = settings
         self._explained: dict[str, str] = {}
-        self._code = ask.of(ask.programs.code())
-        self._complete = ask.of(ask.programs.complete())
+        self._code = ask.of(ask.roles.code())
+        self._complete = ask.of(ask.roles.complete())
 
     async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
         """LLM_in-option."""
@@ -206,7 +205,7 @@ class Programs(Skilled[S, A]):
             return policy if isinstance(policy, str) else self._plain(policy)
         option = str(question.option)
         if self._settings.explanation == "asked" and option not in self._explained:
-            self._explained[option] = await self._ask.of(self._ask.programs.explain())(question)
+            self._explained[option] = await self._ask.of(self._ask.roles.explain())(question)
         found = await self._library.nearest(option, self._settings.retrieved)
         shown = "\n".join(f"// {skill.description}\n{skill.code}" for skill in found)
         how = self._explained.get(option, "")
@@ -230,7 +229,7 @@ class Programs(Skilled[S, A]):
 
 async def policies_of(
     domain: Any,  # noqa: ANN401
-    ask: OptionAsking[Any, Any],
+    ask: PlanAsking[Any, Any],
     settings: ExecutionSettings,
 ) -> Policies[Any, Any]:
     """The policies that the settings ask for; verbs, where programs cannot run.
@@ -240,7 +239,7 @@ async def policies_of(
     """
     if settings.execution == "direct":
         return Verbs(ask)
-    primitives = getattr(domain, "primitives", None)
+    primitives = domain.primitives if isinstance(domain, RunsPrograms) else None
     if primitives is None and settings.execution == "programs":
         raise SettingsError(
             "execution=programs: this domain has no `primitives`, so no program can act in it; set "

@@ -8,7 +8,7 @@ from drip_runs import FIGURE_3, SECTION_4_1_4, action, blocks, renamed, run, sta
 from llm_planning.domain import Judged, Step
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.generator import TABLE_6, problems
-from llm_planning.planners.drip.agenda import Simulator
+from llm_planning.planners.drip.plus import Simulator
 
 
 async def test_the_state_of_section_4_1_4_takes_two_actions():

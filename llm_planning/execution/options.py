@@ -1,36 +1,139 @@
-"""Options executed in the real world (Section 3.2, Algorithm 2).
+"""Options: plans of them, their execution in the real world (ToO, Section 3.2, Algorithm 2).
 
-An attempt is one execution of an in-option policy π_ω. Success is what the world says.
+An attempt is one execution of an in-option policy π_ω. Success is what the world says. The numbers
+in the margin are the lines of Algorithm 2.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from itertools import zip_longest
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from llm_planning.domain import A, S, settled
+from llm_planning.domain import A, S, Shows, settled
 from llm_planning.execution.episode import Episode
-from llm_planning.planners.tree_of_options.program_roles import is_shown
-from llm_planning.planners.tree_of_options.settings import EXECUTION_ROLES
-from llm_planning.planners.tree_of_options.states import OptionState, PolicyQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from llm_planning.domain import Domain, Grammar, StateModel
     from llm_planning.execution.episode import Move
-    from llm_planning.planners.tree_of_options.asking import OptionAsking
-    from llm_planning.planners.tree_of_options.policies import Policies
-    from llm_planning.planners.tree_of_options.settings import ExecutionSettings
+    from llm_planning.execution.option_settings import ExecutionSettings
+    from llm_planning.execution.policies import Policies
     from llm_planning.specs import Problem
 
-Verdict: TypeAlias = Literal["done", "again", "leave"]
-"""After an attempt at ω: it is done, it is tried again, or it is left."""
+    class OptionDomain(Domain[S, A]):
+        """A domain with a grammar of its options and a model of its state."""
 
-Judge: TypeAlias = "Callable[[PolicyQuestion[S, A]], Awaitable[Verdict]]"
+        grammar: Grammar[A]
+        state_model: StateModel[S]
+
+
+Judge: TypeAlias = "Callable[[PolicyQuestion[S, A]], Awaitable[Completion]]"
 
 _STRIDE = 1_000_003
 """The distance between the seeds of the worlds in which one plan is executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionState(Generic[S, A]):
+    """The option-level state τ_i = [ŝ_i, ω_1, ..., ω_i] (Section 3.1), on the way to a goal.
+
+    Attributes:
+        goal: in words.
+        state: ŝ_i; without a world model always s_0.
+        described: ŝ_i in words.
+        options: ω_1 to ω_i.
+        since: the options after `state`: all without a world model, none with one.
+        feedback: what the world said of each of `options`; empty before they are executed.
+    """
+
+    goal: str
+    state: S
+    described: str = ""
+    options: tuple[A, ...] = ()
+    since: tuple[A, ...] = ()
+    feedback: tuple[str, ...] = ()
+
+    @property
+    def history(self) -> str:
+        """The options as numbered lines. Along a path, lines are only added."""
+        said = zip_longest(self.options, self.feedback)
+        lines = [
+            f"{i}. {option}: {heard}" if heard else f"{i}. {option}"
+            for i, (option, heard) in enumerate(said, start=1)
+        ]
+        return "\n".join(lines) or "none"
+
+
+async def tau_of(
+    domain: OptionDomain[S, A], state: S, options: Iterable[A] = (), feedback: Iterable[str] = ()
+) -> OptionState[S, A]:
+    """τ of a state that the options led to, with its words."""
+    described = await settled(domain.describe(state))
+    return OptionState(domain.goal, state, described, tuple(options), feedback=tuple(feedback))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyQuestion(Generic[S, A]):
+    """A question about an option ω that is executed (Section 3.2): for π_ω, or for β_ω.
+
+    Attributes:
+        tau: the real s_{t_m}, with the options that were executed before ω.
+        option: ω.
+        before: τ with the state s_{t_1} in which ω was begun.
+        m: the attempt at ω, from 1.
+        program: of the last attempt; empty before the first, and where verbs are executed.
+        feedback: of the last attempt, feedback^(m-1); empty before the first.
+        critique: what LLM_β missed after the last attempt; empty before the first, and from rules.
+        moves: of the last attempt, in order.
+        skills: the retrieved skills, as a model reads them.
+        explanation: how ω is done, in a model's words; empty if nobody was asked.
+    """
+
+    tau: OptionState[S, A]
+    option: A
+    before: OptionState[S, A]
+    m: int = 1
+    program: str = ""
+    feedback: str = ""
+    critique: str = ""
+    moves: tuple[Move[S, A], ...] = ()
+    skills: str = ""
+    explanation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Generic[A]):
+    """A proposed option, and what the check made of it.
+
+    Attributes:
+        option: ω, which expands the node; None if ω̃ was dropped.
+        proposed: ω̃; a repair makes ω differ from it.
+        reasoning: why the model proposed ω̃.
+        obstacle: why ω̃ is infeasible; None if it is feasible or was not checked.
+    """
+
+    option: A | None
+    proposed: A
+    reasoning: str = ""
+    obstacle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Whether an option that was executed is done: β_ω.
+
+    Attributes:
+        done: whether it is.
+        critique: what is missing, by who judges; empty if it is done, and from rules.
+        left: whether it is not tried again.
+    """
+
+    done: bool
+    critique: str = ""
+    left: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,17 +164,8 @@ class Attempt(Generic[A]):
 
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
-        return {
-            "option": str(self.option),
-            "planned": self.planned,
-            "m": self.m,
-            "done": self.done,
-            "shown": self.shown,
-            "program": self.program,
-            "feedback": self.feedback,
-            "actions": [str(action) for action in self.actions],
-            "seconds": self.seconds,
-        }
+        told = {"option": str(self.option), "actions": [str(action) for action in self.actions]}
+        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **told}
 
 
 class Executing(Generic[S, A]):
@@ -124,14 +218,9 @@ class Executing(Generic[S, A]):
 
     async def state(self) -> OptionState[S, A]:
         """τ of the real state, with what was executed and what the world said of it."""
-        domain, state = self._problem.world, self.episode.state
-        return OptionState(
-            domain.goal,
-            state,
-            await settled(domain.describe(state)),
-            tuple(option for option, _ in self._executed),
-            feedback=tuple(said for _, said in self._executed),
-        )
+        options = [option for option, _ in self._executed]
+        feedback = [said for _, said in self._executed]
+        return await tau_of(self._problem.world, self.episode.state, options, feedback)
 
     async def execute(self, option: A, planned: int, *, judge: Judge[S, A] | None = None) -> bool:
         """Executes an option (Algorithm 2).
@@ -139,61 +228,56 @@ class Executing(Generic[S, A]):
         Args:
             option: ω.
             planned: the index of ω in the plan.
-            judge: says after each attempt whether ω is done (line 7); by default β_ω does.
+            judge: says after each attempt whether ω is done; by default β_ω does (line 7).
 
         Returns:
             Whether ω was said to be done, in at most M attempts.
         """
         before = tau = await self.state()
         question = PolicyQuestion(tau=tau, option=option, before=before)
-        said = ""
-        verdict: Verdict = "again"
-        for m in range(1, self._settings.refinements + 1):
+        completion = Completion(False)
+        judged = judge or self._policies.judged
+        for m in range(1, self._settings.refinements + 1):  # 4, 5, 13
             if not self.goes_on:
                 break
-            policy = await self._policies.write(replace(question, m=m))  # lines 3 and 12
-            feedback = await self._policies.run(policy, self.episode)  # line 6
-            said = feedback.said
+            policy = await self._policies.write(replace(question, m=m))  # 3, 12
+            feedback = await self._policies.run(policy, self.episode)  # 6
             question = PolicyQuestion(
                 tau=await self.state(),
                 option=option,
                 before=before,
                 m=m,
                 program=feedback.program or "",
-                feedback=said,
+                feedback=feedback.said,
                 moves=feedback.moves,
             )
-            if judge is None:
-                completion = await self._policies.judged(question)  # line 7
-                verdict = "done" if completion.done else "again"
-                question = replace(question, critique=completion.critique)
-            else:
-                verdict = await judge(question)
+            completion = await judged(question)  # 7
+            question = replace(question, critique=completion.critique)
             shown = is_shown(self._problem.world, question)
             self.attempts.append(
                 Attempt(
                     option=option,
                     planned=planned,
                     m=m,
-                    done=verdict == "done",
+                    done=completion.done,
                     shown=shown,
                     program=feedback.program,
-                    feedback=said,
+                    feedback=feedback.said,
                     actions=tuple(move.action for move in feedback.moves),
                     seconds=sum(move.step.time for move in feedback.moves),
                 )
             )
-            await self._policies.note(question, shown=shown)  # line 9
-            if verdict != "again":
+            await self._policies.note(question, shown=shown)  # 9
+            if completion.done or completion.left:  # 8
                 break
-        self._executed.append((option, said))
-        return verdict == "done"
+        self._executed.append((option, question.feedback))
+        return completion.done  # 10, 15
 
     async def recorded(self) -> Executed[S, A]:
         """The record of the execution so far."""
         domain = self._problem.world
         return Executed(
-            won=bool(self.episode.success),
+            success=bool(self.episode.success),
             exhausted=self.goes_on,
             attempts=tuple(self.attempts),
             moves=tuple(self.episode.moves),
@@ -207,7 +291,7 @@ class Executed(Generic[S, A]):
     """The record of one execution.
 
     Attributes:
-        won: whether the world says that the goal is reached.
+        success: whether the world says that the goal is reached.
         exhausted: whether the plan ran out before the attempts did.
         attempts: in order.
         moves: what was done in the world, in order.
@@ -215,7 +299,7 @@ class Executed(Generic[S, A]):
         milestones: milestone of the domain -> the number of moves after which it was reached.
     """
 
-    won: bool
+    success: bool
     exhausted: bool
     attempts: tuple[Attempt[A], ...]
     moves: tuple[Move[S, A], ...]
@@ -235,7 +319,7 @@ class Executed(Generic[S, A]):
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
         return {
-            "won": self.won,
+            "won": self.success,
             "exhausted": self.exhausted,
             "attempts": [attempt.to_json() for attempt in self.attempts],
             "moves": [move.to_json() for move in self.moves],
@@ -257,13 +341,13 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
             the number of attempts after which the world showed the option's effect, and the first
             other attempt.
     """
-    first, won = executed[0], [one for one in executed if one.won]
+    first, won = executed[0], [one for one in executed if one.success]
     failed = first.first_failed
     each = {
         f"{name}_{number}": value
         for number, one in enumerate(executed, start=1)
         for name, value in (
-            ("won", one.won),
+            ("won", one.success),
             ("attempts", len(one.attempts)),
             ("minutes", round(one.minutes, 2)),
         )
@@ -285,18 +369,25 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
     }
 
 
-def costs_of(ask: OptionAsking[Any, Any]) -> dict[str, int]:
-    """What planning and execution cost so far.
+def approach(domain: Any, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noqa: ANN401
+    """The verbs that carry an option out.
 
-    Returns:
-        planning_calls, planning_tokens, execution_calls, execution_tokens: of models, tokens read
-            and written. planning_questions, execution_questions: askings of roles, whoever answers.
+    The first policy is the option itself. Later ones are the domain's `approach`.
     """
-    planning = [role for role in ask.settings.known_roles if role not in EXECUTION_ROLES]
-    costs: dict[str, int] = {}
-    for phase, roles in (("planning", planning), ("execution", EXECUTION_ROLES)):
-        calls, tokens = ask.tokens(roles)
-        costs[f"{phase}_calls"] = calls
-        costs[f"{phase}_tokens"] = tokens
-        costs[f"{phase}_questions"] = sum(ask.asked[role] for role in roles)
-    return costs
+    option = question.option
+    if question.m == 1:
+        return (option,)
+    found: Sequence[A] = domain.approach(question.before.state, question.tau.state, option)
+    return found
+
+
+def is_shown(domain: Any, question: PolicyQuestion[S, A]) -> bool:  # noqa: ANN401
+    """Whether the world shows that an option is done.
+
+    The domain's `shows` says so. Without it, the option is done if it was carried out completely.
+    """
+    if isinstance(domain, Shows):
+        return domain.shows(question.before.state, question.tau.state, question.option)
+    return any(
+        move.action == question.option and move.step.obstacle is None for move in question.moves
+    )

@@ -1,0 +1,180 @@
+"""DRIP, Algorithm 1: the reasoning tree grows level by level.
+
+The numbers in the margin are the lines of the paper. `decompose`, `executability` and `apply` are
+asked by `acting`, in words that `roles` has. Where the pseudo-code is inconsistent, it is read so:
+
+- l.3 decomposes open nodes only. The decompositions of a level are asked for together.
+- l.8 goes over pending nodes only.
+- l.16 ends the passes when nothing was applied; 'done' alone makes no further pass.
+- l.20 comes after the loop: only nodes that stay false are open children.
+- l.22 judges all children again, and l.23 judges a parent again before it is applied. (Section 3.3
+  applies it unasked.)
+- l.25 holds if every child of the root is closed.
+- l.28 collects what remains over all parents.
+- A subtask that is done is closed without acting.
+- A subtask that equals one above it is dropped. A decomposition into nothing fails its node, or
+  gives it up (`empty`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from llm_planning.domain import A, S
+from llm_planning.planners.drip.acting import Decomposing, ended
+from llm_planning.planners.drip.outcome import outcome_of
+from llm_planning.planners.drip.tree import ReasoningTree
+from llm_planning.roles import gather
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llm_planning.domain import Judged
+    from llm_planning.outcome import Outcome
+    from llm_planning.planners.drip.acting import Ending
+    from llm_planning.planners.drip.roles import DripDomain
+    from llm_planning.planners.drip.settings import DripSettings
+    from llm_planning.planners.drip.tree import Node, Status
+    from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
+
+
+class Drip(Generic[S, A]):
+    """Algorithm 1.
+
+    Args:
+        acting: asks, applies, and keeps S_t and π.
+        tree: T, with its root.
+        settings: of the planner.
+    """
+
+    def __init__(
+        self,
+        acting: Decomposing[S, A],
+        tree: ReasoningTree[A],
+        settings: Any,  # noqa: ANN401 - a variant reads others
+    ) -> None:
+        self.acting = acting
+        self.tree = tree
+        self.settings = settings
+
+    async def plan(self) -> Ending:
+        """Runs the algorithm.
+
+        Returns:
+            Why it stopped.
+
+        Raises:
+            RanOutError: the number of actions or of decompositions is at its limit.
+        """
+        tree = self.tree
+        frontier: list[Node[A]] = [tree.root]  # 1
+        for _ in range(self.settings.max_depth):  # 2
+            remaining = await self.level(frontier)  # 3 to 24
+            if _all_executable(tree.root):  # 25
+                tree.closed(tree.root)
+                return "goal"  # 26, 30
+            frontier = [node for node in remaining if node.is_open]  # 28
+            if not frontier:
+                return "stuck"
+        return "depth"  # 29, 30
+
+    async def level(self, frontier: Sequence[Node[A]]) -> list[Node[A]]:
+        """Lines 3 to 24; returns F_remaining of all parents."""
+        self.acting.spend(len(frontier))
+        decomposed = await gather(self.acting.decompose(node.subtask) for node in frontier)  # 5
+        remaining: list[Node[A]] = []
+        for node, subtasks in zip(frontier, decomposed, strict=True):  # 3
+            if node.is_open:
+                remaining += await self._children(node, subtasks)
+        return remaining
+
+    async def _children(self, node: Node[A], subtasks: Sequence[A]) -> list[Node[A]]:
+        """Lines 4 to 23 for one parent; returns F_remaining."""
+        children = self.tree.decomposed(node, subtasks)  # 4, 5, 11, 20
+        if not children:
+            if sum(not one for one in node.attempts) < self.settings.attempts:
+                return [node]
+            if self.settings.empty == "close":
+                self.tree.closed(node, "given up")
+                await self._check_parent_exec()
+            return []
+        remaining = await self.carry_out(children)  # 6 to 19
+        if not remaining:
+            again = await gather(self.judged(child) for child in children)  # 22
+            if all(judged.verdict != "false" for judged in again):
+                await self._check_parent_exec()  # 23
+        return remaining
+
+    async def carry_out(self, pending: Sequence[Node[A]]) -> list[Node[A]]:
+        """Lines 6 to 19: applies what is executable until nothing is.
+
+        Each pass judges one pending node after the other. A node that is applied changes the state
+        in which the next one is judged.
+
+        Returns:
+            F_remaining: what is not executable.
+        """
+        remaining, before = list(pending), None
+        while remaining and self.acting.state is not before:  # 6, 16 to 18
+            before = self.acting.state
+            remaining = [node for node in remaining if not await self.closes(node)]  # 7 to 15, 19
+        return remaining
+
+    async def judged(self, node: Node[A]) -> Judged:
+        """executability(g, S_t)."""
+        return await self.acting.judge(node.subtask, node.above)
+
+    async def closes(self, node: Node[A]) -> bool:
+        """Judges a node, and applies its subtask if it is executable (lines 9 to 13).
+
+        Returns:
+            Whether the node is closed: the subtask was done, or is now.
+        """
+        judged = await self.judged(node)  # 9
+        self.tree.judged(node, judged)
+        if judged.verdict == "true":
+            action = await self.action_of(node)
+            before = len(self.acting.plan)
+            done = await self.acting.apply(action)  # 10
+            if len(self.acting.plan) > before:
+                status: Status = "closed" if done else "open"
+                self.tree.applied(node, len(self.acting.plan), action, status)  # 11
+        return node.status == "closed"
+
+    async def action_of(self, node: Node[A]) -> A:
+        """What is applied for an executable node: its subtask."""
+        action: A = node.subtask
+        return action
+
+    async def _check_parent_exec(self) -> None:
+        """checkParentExec(n_0): applies parents all of whose children are closed, deepest first."""
+        found = True
+        while found:
+            found = False
+            parents = [node for node in self.tree.nodes[1:] if node.children and node.is_open]
+            for node in sorted(parents, key=lambda node: -node.depth):
+                if _all_executable(node):
+                    found = await self.closes(node) or found
+
+
+def _all_executable(node: Node[A]) -> bool:
+    """Whether all children of a node are closed or given up."""
+    return bool(node.children) and all(child.status != "open" for child in node.children)
+
+
+async def drip(
+    problem: Problem[DripDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: DripSettings,
+    seed: int,
+    algorithm: type[Drip[Any, Any]] = Drip,
+) -> Outcome:
+    """Plans by Algorithm 1, or by a variant of it; then the plan is carried out."""
+    acting = await Decomposing.begin(problem, engines, settings, seed=seed)
+    tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
+    ending = await ended(algorithm(acting, tree, settings).plan())
+    return await outcome_of(
+        problem, acting, acting.plan, settings=settings, ending=ending, tree=tree
+    )

@@ -1,0 +1,143 @@
+"""The baselines of the paper: ReAct, and two that plan in one answer, from the initial state alone.
+
+    drip-react      a thought and an action in turn, on the state that the actuator gives. A model
+                    writes an action of the domain's language, or says that it is at the end
+                    (Section 4.1.2), and the role `apply` acts, as for DRIP. The fair end is the one
+                    that DRIP+ has: a test. (`react` of every domain chooses among listed actions,
+                    in the real world, until that is at its goal.)
+    drip-cot        Chain of Thought in Blocksworld (Section 4.1.2): the plan is judged as DRIP's
+                    own, carried out whole
+    plan-and-solve  what the paper calls CoT in Minecraft (Section 4.2.1): steps are carried out in
+                    turn; one that is done only in part is tried again, one that fails is left
+
+Source: Wang et al., "Plan-and-Solve Prompting: Improving Zero-Shot Chain-of-Thought Reasoning by
+Large Language Models" (2023).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.domain import settled
+from llm_planning.execution.episode import execute, told_milestones
+from llm_planning.execution.option_roles import PlanAsking
+from llm_planning.execution.whole_plans import executed_plan, written_plan
+from llm_planning.outcome import Outcome
+from llm_planning.planners.drip.acting import Acting, demand_primitives, ended
+from llm_planning.planners.drip.outcome import carried_out, outcome_of
+from llm_planning.planners.drip.roles import NextAction
+
+if TYPE_CHECKING:
+    from llm_planning.execution.episode import Execution
+    from llm_planning.execution.options import OptionDomain
+    from llm_planning.execution.whole_plans import WrittenPlan
+    from llm_planning.planners.drip.acting import Ending
+    from llm_planning.planners.drip.roles import DripDomain
+    from llm_planning.planners.drip.settings import (
+        OneAnswerSettings,
+        PlanAndSolveSettings,
+        ReactSettings,
+    )
+    from llm_planning.roles import Engines
+    from llm_planning.specs import Problem
+
+
+async def react(
+    problem: Problem[DripDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: ReactSettings,
+    seed: int,
+) -> Outcome:
+    """ReAct with an actuator."""
+    acting = await Acting.begin(problem, engines, settings, seed=seed)
+    ending = await ended(_react(acting, settings))
+    return await outcome_of(problem, acting, acting.plan, settings=settings, ending=ending)
+
+
+async def _react(acting: Acting[Any, Any], settings: ReactSettings) -> Ending:
+    """Acts until the end is said or tested, and says why it stopped.
+
+    Raises:
+        RanOutError: as many actions were tried as may be.
+    """
+    act = acting.asking.of(acting.roles.act(reason=settings.reason))
+    history: list[str] = []
+
+    async def reached() -> bool:
+        return bool(await settled(acting.domain.success(acting.state)))
+
+    tested = settings.end == "tested"
+    for _ in range(settings.moves):
+        if tested and await reached():
+            return "goal"
+        here = await acting.described()
+        actions = await act(NextAction(acting.domain.goal, acting.state, here, tuple(history)))
+        if not actions and not tested:
+            return "goal"
+        for action in actions:
+            done = await acting.apply(action)
+            history.append(f"{action}" if done else f"{action} (impossible)")
+    return "goal" if tested and await reached() else "moves"
+
+
+async def chain_of_thought(
+    problem: Problem[OptionDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: OneAnswerSettings,
+    seed: int,
+) -> Outcome:
+    """CoT: plans by one answer, and carries all of it out, also beyond the goal."""
+    ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
+    plan = await written_plan(ask)
+    return _outcome(problem, ask, plan, await carried_out(problem.world, plan.options, seed=seed))
+
+
+async def plan_and_solve(
+    problem: Problem[OptionDomain[Any, Any]],
+    *,
+    engines: Engines,
+    settings: PlanAndSolveSettings,
+    seed: int,
+) -> Outcome:
+    """Plans by one answer, and carries its steps out with several tries each.
+
+    Raises:
+        SettingsError: the domain has no control primitives for skills or programs.
+    """
+    demand_primitives(problem.world, settings)
+    ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
+    plan = await written_plan(ask)
+    if settings.execution == "direct":
+        tried = await execute(problem.world, plan.options, seed=seed, tries=settings.tries)
+        return _outcome(problem, ask, plan, tried)
+    how = settings.of_execution(settings.d)
+    told = {"trace": {"steps": plan.to_json()}, "text": str(plan)}
+    return await executed_plan(plan.options, problem, ask, how, **told)
+
+
+def _outcome(
+    problem: Problem[Any],
+    ask: PlanAsking[Any, Any],
+    plan: WrittenPlan[Any],
+    execution: Execution[Any, Any],
+) -> Outcome:
+    lines = [f"carried out: the goal is {'reached' if execution.success else 'not reached'}"]
+    if (failed := execution.first_failed) is not None:
+        lines.append(f"first option that failed: {failed.action} ({failed.step.obstacle})")
+    return Outcome(
+        success=execution.success,
+        plan=tuple(map(str, plan.options)),
+        metrics={**execution.metrics(), "options_planned": len(plan.steps)},
+        trace={
+            "task": problem.task,
+            "goal": problem.world.goal,
+            "seed": ask.seed,
+            "settings": ask.settings.to_json(),
+            "steps": plan.to_json(),
+            "oracles": ask.oracles,
+            "execution": execution.to_json(),
+        },
+        text="\n".join([f"{plan}\n", *lines, *told_milestones(execution.milestones)]),
+    )
