@@ -287,7 +287,7 @@ class DripRoles(Generic[S, A]):
             return written
 
         def read(asked: Application[S, A], said: BaseModel) -> S:
-            state: S = model.read(asked.state, said)[0]  # type: ignore[union-attr]
+            state: S = model.read(asked.state, said)[0]
             return state
 
         rules = ("application_rules", "application_format")

@@ -391,12 +391,13 @@ class OptionRoles(PlanRoles[S, A]):
         """The first of some drawn outcomes in which the option shows its effect, or the first."""
         draws = Random(f"{self._seed} predicted {tau.described} {option}")
         rules = self._rules
+        shows = rules.shows if isinstance(rules, Shows) else None
         found: S = rules.step(tau.state, option, draws).state
-        if not isinstance(rules, Shows) or rules.feasible(tau.state, option) is not None:
+        if shows is None or rules.feasible(tau.state, option) is not None:
             return found
         state = found
         for _ in range(DRAWS):
-            if rules.shows(tau.state, state, option):
+            if shows(tau.state, state, option):
                 return state
             state = rules.step(tau.state, option, draws).state
         return found
