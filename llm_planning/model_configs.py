@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -255,3 +256,15 @@ def serve(
     served = VllmEngine(config.model_copy(update=limits), encoder=encoder, beside=beside)
     with closing(served) as engine:
         yield engine
+
+
+def comes_along(model: str) -> bool:
+    """Whether this project names a model itself, and no folder has its name."""
+    from llm_serving.models import CATALOGUE, names_folder
+
+    return model in CATALOGUE or (model in _configured() and not names_folder(model))
+
+
+@cache
+def _configured() -> frozenset[str]:
+    return frozenset(find_config(name).model for name in configured_models())

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain
-from llm_planning.environments.textgame.open_games import off_disk, share_games
 from llm_planning.model_configs import (
     adapted,
     configuration,
@@ -21,6 +20,7 @@ from llm_planning.model_configs import (
 from llm_planning.notebook import display
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare, prepare_with, run_planner
+from llm_planning.sharing import sharing
 from llm_planning.watching import spent, watched
 from llm_serving.cache import CachedEngine
 from llm_serving.encoder import TextEncoder
@@ -135,9 +135,7 @@ def _open(configs: Iterable[EngineConfig | None], *, cached: bool) -> Iterator[l
         if cached:
             answers = opened.enter_context(closing(ResponseCache(response_cache_path())))
             encoder = opened.enter_context(closing(TextEncoder()))
-        else:
-            opened.enter_context(off_disk())
-        opened.enter_context(share_games())
+        opened.enter_context(sharing(on_disk=cached))
         engines = opened.enter_context(serve_all(configs, encoder, limits={}))
         yield [one if answers is None else CachedEngine(one, answers) for one in engines]
 

@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from llm_kernels.quoting import shown
 from llm_planning.names import remedy
 
+WRITTEN_SETTINGS = ("save",)
+"""Settings that name a file to be written by a run."""
+
 
 class SettingsError(ValueError):
     """A setting is unknown, its value is impossible, or nothing reads it."""

@@ -16,9 +16,8 @@ from rich.table import Table
 from llm_kernels.files import TargetError, at_home, check_target
 from llm_planning.domain import DomainError
 from llm_planning.endings import UsageError, is_ours, refusing
-from llm_planning.experiments.sweep_files import WRITTEN_SETTINGS, comes_along
 from llm_planning.interrupts import heard_while_loading
-from llm_planning.model_configs import configuration, default_model, model_name
+from llm_planning.model_configs import comes_along, configuration, default_model, model_name
 from llm_planning.names import remedy
 from llm_planning.own_code import OwnCodeError, code_file, told_of
 from llm_planning.registry import (
@@ -46,7 +45,7 @@ from llm_planning.running import (
     tasks_of,
 )
 from llm_planning.session import open_engines
-from llm_planning.settings import SettingsError
+from llm_planning.settings import WRITTEN_SETTINGS, SettingsError
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
 from llm_planning.trace_file import TraceError, told_outcome, write_trace

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pydantic import ValidationError
 
-from llm_planning.environments.textgame.open_games import off_disk, share_games
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import Progress, run_sweep
 from llm_planning.model_configs import (
@@ -24,6 +23,7 @@ from llm_planning.model_configs import (
     split_adapter,
 )
 from llm_planning.roles import Engines
+from llm_planning.sharing import sharing
 from llm_serving.cache import CachedEngine
 from llm_serving.config import EngineConfig, explain
 from llm_serving.encoder import TextEncoder
@@ -138,13 +138,11 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
     alone = answers is Answers.DETERMINISTIC and not use_invariant_kernels()
     limits = {"max_batch": 1} if alone else {}
     with ExitStack() as opened:
-        opened.enter_context(share_games())
+        opened.enter_context(sharing(on_disk=answers is Answers.CACHED))
         encoder = answers_cache = None
         if answers is Answers.CACHED:
             answers_cache = opened.enter_context(closing(ResponseCache(response_cache_path())))
             encoder = opened.enter_context(closing(TextEncoder()))
-        else:
-            opened.enter_context(off_disk())
         configurations = dict(models.configurations)
         groups = served_together(configurations)
         configs = [_served({name: configurations[name] for name in names}) for names in groups]

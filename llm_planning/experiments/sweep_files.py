@@ -10,24 +10,21 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from llm_kernels.files import at_home
 from llm_planning.experiments.grid_file import SweepConfigError
-from llm_planning.model_configs import config_folder, configured_models, find_config
+from llm_planning.model_configs import comes_along, config_folder
 from llm_planning.names import remedy
 from llm_planning.own_code import code_file
-from llm_serving.models import CATALOGUE, is_bundled_adapter, names_folder
+from llm_planning.settings import WRITTEN_SETTINGS
+from llm_serving.models import is_bundled_adapter, names_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from llm_planning.experiments.trial import Trial
-
-WRITTEN_SETTINGS = ("save",)
-"""Settings that name a file to be written by a run."""
 
 _NO_SWEEPS = ("models/", "/paper.yaml", ".published.yaml")
 
@@ -164,21 +161,11 @@ class Trust:
             raise _untrusted(what, path)
 
 
-def comes_along(model: str) -> bool:
-    """Whether this project names a model itself, and no folder has its name."""
-    return model in CATALOGUE or (model in _configured() and not names_folder(model))
-
-
 def _adapters(engine: Mapping[str, object]) -> Iterator[str]:
     """The folders of adapters in a configuration that a file may have."""
     adapters = engine.get("adapters")
     if isinstance(adapters, dict):
         yield from map(str, adapters.values())
-
-
-@cache
-def _configured() -> frozenset[str]:
-    return frozenset(find_config(name).model for name in configured_models())
 
 
 def _untrusted(what: str, name: str) -> UntrustedError:

@@ -3,10 +3,10 @@
 import pytest
 from ledger_samples import PROVENANCE, result_of, sweep_of_seeds, trial_number
 
-from llm_planning.environments.textgame.open_games import share_games
 from llm_planning.experiments.executors import Answers, LocalExecutor, run_groups
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.ledger import Ledger
+from llm_planning.sharing import sharing
 
 SWEEP = """
 name: games
@@ -42,7 +42,7 @@ def played(tmp_path, monkeypatch):
 
 
 def test_what_is_remembered_changes_no_digest(played):
-    with share_games():
+    with sharing():
         cold, rows = played("cold")
         warm, again = played("warm")
     read, _ = played("read")

@@ -20,13 +20,14 @@ from textgame_toys import Numbers
 
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending
-from llm_planning.environments.textgame.open_games import GameSettings, open_game, share_games
+from llm_planning.environments.textgame.open_games import GameSettings, open_game
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml.search import Position, search_move
 from llm_planning.planners.mc_dml.worlds import as_text_game
 from llm_planning.search import edges_below, select_by_puct
+from llm_planning.sharing import sharing
 from llm_planning.specs import Problem
 from llm_planning.trace import recording
 
@@ -179,7 +180,7 @@ async def test_the_transition_memory_changes_nothing_in_a_textworld_game():
         prior=by_words, depths=(4,), gamma=0.95, simulations_per_action=2, reflect=Reflects()
     )
     trees = []
-    with share_games():
+    with sharing():
         for remember in ("off", "memory", "memory"):
             async with open_game("simple", GameSettings(remember=remember)) as game:
                 found = await searched(game, parts)

@@ -16,9 +16,7 @@ from llm_planning.environments.textgame.open_games import (
     GameSettings,
     OpenGames,
     game_key,
-    off_disk,
     open_game,
-    share_games,
 )
 from llm_planning.environments.textgame.remembered import RememberedGame
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
@@ -28,6 +26,7 @@ from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.experiments.ray_worker import Worker
 from llm_planning.session import open_engine, open_uncached_engine
 from llm_planning.settings import SettingsError
+from llm_planning.sharing import shared, sharing
 from llm_planning.specs import UnknownTaskError
 
 TRAP_DOOR = ("trap-door", TrapDoor.revision)
@@ -93,7 +92,8 @@ def test_the_tasks_are_the_kinds_the_trap_door_and_table_1():
     ],
 )
 async def test_what_cannot_be_opened_is_told_and_not_held(task, settings, error, message):
-    with share_games() as games:
+    with sharing():
+        games = shared(OpenGames)
         for _ in range(2):
             with pytest.raises(error, match=message):
                 async with open_game(task, GameSettings.read(settings)):
@@ -102,7 +102,7 @@ async def test_what_cannot_be_opened_is_told_and_not_held(task, settings, error,
 
 
 async def test_players_share_everything_but_their_seconds(cache, players):
-    with share_games():
+    with sharing():
         one, two, off = [
             await players(open_game("trap-door", GameSettings(remember=remember)))
             for remember in ("memory", "memory", "off")
@@ -127,17 +127,20 @@ async def test_without_sharing_each_player_has_a_game_alone(players):
 
 
 async def test_one_scope_within_another_is_the_same_but_for_a_child_process(monkeypatch, players):
-    with share_games() as outer:
-        with share_games() as inner:
+    with sharing():
+        outer = shared(OpenGames)
+        with sharing():
+            inner = shared(OpenGames)
             await players(open_game("trap-door", GameSettings()))
         assert inner is outer
         assert len(outer.shared) == 1
         # What a fork of this process would see.
-        monkeypatch.setattr(open_games.os, "getpid", lambda: -1)
+        monkeypatch.setattr("llm_planning.sharing.os.getpid", lambda: -1)
         game = await players(open_game("trap-door", GameSettings(remember="memory")))
         assert len(outer.shared) == 1
         await wander(game, seed=0, steps=5)
-    with share_games() as later:
+    with sharing():
+        later = shared(OpenGames)
         assert later is not outer
 
 
@@ -163,7 +166,8 @@ async def told(game, *actions):
 @pytest.mark.filterwarnings("ignore:.*is not fully supported")
 async def test_a_story_is_closed_with_its_last_player_and_a_generated_game_with_the_scope(story):
     settings = GameSettings(game=str(story))
-    with share_games() as games:
+    with sharing():
+        games = shared(OpenGames)
         async with open_game("zork1", settings) as one:
             async with open_game("simple", settings) as two:
                 assert one.memory is two.memory
@@ -191,7 +195,7 @@ async def test_worlds_do_not_depend_on_what_others_played(tmp_path, monkeypatch,
     monkeypatch.setattr(jericho_games, "read_story", lambda file: file)
     monkeypatch.setattr(given_games, "JerichoInterpreter", lambda story, *, state: Trails())
     settings = GameSettings(game=str(tmp_path / "story.z5"), state="world", remember=remember)
-    with share_games():
+    with sharing():
         one, two = [await players(open_game("zork1", settings)) for _ in range(2)]
         assert isinstance(one, RememberedGame) == (remember == "memory")
         assert (await told(one, "add", "add", "add"))[-1][-1] == ("add add add", "")
@@ -237,7 +241,7 @@ async def test_what_a_player_learnt_is_saved_when_it_leaves():
             if fails:
                 raise RuntimeError
 
-    with share_games():
+    with sharing():
         await trial(0, fails=False)
         first = saved(path)
         assert first >= 10
@@ -248,7 +252,7 @@ async def test_what_a_player_learnt_is_saved_when_it_leaves():
 
 async def test_what_is_open_at_the_end_of_a_scope_is_saved_and_closed(players):
     path = transition_store_path(*TRAP_DOOR)
-    with share_games():
+    with sharing():
         game = await players(open_game("trap-door", GameSettings()))
         await wander(game, seed=2, steps=20)
         assert saved(path) == 0
@@ -282,7 +286,7 @@ async def test_without_caches_nothing_is_kept_on_disk(cache):
     with open_uncached_engine("none"):
         async with open_game("trap-door", GameSettings()) as game:
             await wander(game, seed=0, steps=20)
-    with off_disk():
+    with sharing(on_disk=False):
         async with open_game("trap-door", GameSettings()) as game:
             await wander(game, seed=0, steps=20)
     assert not cache.exists()
@@ -311,7 +315,8 @@ async def test_trials_of_a_ray_worker_share_the_games_of_its_pool():
 
     @contextmanager
     def recipe():
-        with share_games() as games:
+        with sharing():
+            games = shared(OpenGames)
             opened.append(games)
             yield Pool()
 

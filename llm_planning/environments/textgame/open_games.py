@@ -1,10 +1,10 @@
 """Opening the game that a task and its settings name, and sharing it among its players.
 
-Within `share_games`, players of the same game share its interpreter, its states and its transition
+Within `sharing`, players of the same game share its interpreter, its states and its transition
 memory; each player has an account of seconds. A generated game stays open to the end of
-`share_games`, because it is slow to read and has few states. A story file is closed with its last
+`sharing`, because it is slow to read and has few states. A story file is closed with its last
 player, because its known states grow with every step. With `state=world` nothing is shared, because
-the meaning of a name depends on what was played before. Outside of `share_games`, each player opens
+the meaning of a name depends on what was played before. Outside of `sharing`, each player opens
 a game alone.
 
 A memory is saved every few seconds while the event loop runs, when a player leaves, and when the
@@ -14,10 +14,8 @@ game is closed. A process that is killed loses only the last seconds.
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-from contextlib import asynccontextmanager, closing, contextmanager
-from contextvars import ContextVar
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -36,10 +34,11 @@ from llm_planning.environments.textgame.transition_store import (
 )
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.settings import Settings, SettingsError
+from llm_planning.sharing import on_disk, shared
 from llm_planning.specs import check_task
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from llm_planning.environments.textgame.game import Interpreter, TextGame
@@ -97,10 +96,6 @@ class GameKey(NamedTuple):
     seed: int
 
 
-_sharing: ContextVar[OpenGames | None] = ContextVar("games that players share", default=None)
-_on_disk = ContextVar("transitions are kept on disk", default=True)
-
-
 @dataclass(slots=True)
 class _SharedGame:
     """The parts of one game that its players share.
@@ -133,7 +128,7 @@ class _SharedGame:
         if remember == "off":
             return game
         path = None
-        if remember == "disk" and _on_disk.get():
+        if remember == "disk" and on_disk():
             path = transition_store_path(game.name, game.states.interpreter.revision)
         if path not in self.memories:
             self.memories[path] = TransitionMemory(TransitionStore(path) if path else None)
@@ -149,13 +144,10 @@ class OpenGames:
     """The games that are open, each shared by its players; for one event loop at a time.
 
     Attributes:
-        process: id of the process that opened them. A child process can use neither the
-            interpreters nor the files of its parent.
         shared: identity of a game -> the parts that its players share.
     """
 
     def __init__(self) -> None:
-        self.process = os.getpid()
         self.shared: dict[GameKey, _SharedGame] = {}
 
     @asynccontextmanager
@@ -165,65 +157,28 @@ class OpenGames:
         key = game_key(task, settings)
         if task in jericho_games.JERICHO_GAMES and key.story and not settings.game:
             await asyncio.to_thread(jericho_games.check_release, key.story)
-        shared = _SharedGame(key, settings.state)
+        parts = _SharedGame(key, settings.state)
         if settings.state == "exact":
-            shared = self.shared.setdefault(key, shared)
-        shared.players += 1
+            parts = self.shared.setdefault(key, parts)
+        parts.players += 1
         try:
-            states = shared.states
+            states = parts.states
             if states is None:
-                states = await asyncio.to_thread(shared.open)
-            yield shared.remembered(SnapshotGame(states), settings.remember)
+                states = await asyncio.to_thread(parts.open)
+            yield parts.remembered(SnapshotGame(states), settings.remember)
         finally:
-            shared.players -= 1
-            for memory in shared.memories.values():
+            parts.players -= 1
+            for memory in parts.memories.values():
                 memory.save()
-            is_over = not shared.players and (key.story is not None or shared.states is None)
-            if is_over and self.shared.get(key) is shared:
+            is_over = not parts.players and (key.story is not None or parts.states is None)
+            if is_over and self.shared.get(key) is parts:
                 self.shared.pop(key).close()
 
     def close(self) -> None:
         """Saves and closes all games, even if they have players."""
-        for shared in self.shared.values():
-            shared.close()
+        for parts in self.shared.values():
+            parts.close()
         self.shared.clear()
-
-
-def _games_here() -> OpenGames | None:
-    games = _sharing.get()
-    return games if games is not None and games.process == os.getpid() else None
-
-
-@contextmanager
-def share_games() -> Iterator[OpenGames]:
-    """A context in which players of the same game share it; its end closes all games.
-
-    Tasks that are started in the context inherit it. An inner context is the same as the outer one.
-    """
-    outer = _games_here()
-    if outer is not None:
-        yield outer
-        return
-    with closing(OpenGames()) as games:
-        _sharing.set(games)
-        try:
-            yield games
-        finally:
-            _sharing.set(None)
-
-
-@contextmanager
-def off_disk() -> Iterator[None]:
-    """A context in which opened games neither read nor write transition memories on disk.
-
-    It is for a run without caches. Tasks that are started in the context inherit it.
-    """
-    before = _on_disk.get()
-    _on_disk.set(False)
-    try:
-        yield
-    finally:
-        _on_disk.set(before)
 
 
 @asynccontextmanager
@@ -240,7 +195,7 @@ async def open_game(task: str, settings: GameSettings) -> AsyncIterator[TextGame
         TextGameError: the game cannot be made or opened.
     """
     with closing(OpenGames()) as own:
-        async with (_games_here() or own).open(task, settings) as game:
+        async with (shared(OpenGames) or own).open(task, settings) as game:
             yield game
 
 
