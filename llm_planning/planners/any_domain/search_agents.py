@@ -1,4 +1,4 @@
-"""Agents that search before every real move: PUCT with a language model's prior, and UCT without.
+"""The agent that searches before every real move: PUCT and UCT are its settings.
 
 The tree is kept from move to move. Simulations and the real world draw from different random
 streams, so no simulation sees what will really happen.
@@ -7,6 +7,7 @@ streams, so no simulation sees what will really happen.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from llm_planning.domain import A, Believes, S, Scores, observed, settled
 from llm_planning.execution.decisions import Decision, best_edge, episode_outcome, statistics_of
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
+from llm_planning.planners.any_domain.settings import PuctSettings
 from llm_planning.search import (
     Evaluation,
     ListedActions,
@@ -22,18 +24,16 @@ from llm_planning.search import (
     advance,
     by_sums,
     search,
-    select_by_puct,
-    select_by_uct,
 )
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from llm_planning.domain import Domain, History, Step
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.any_domain.settings import PuctSettings, UctSettings
+    from llm_planning.planners.any_domain.settings import UctSettings
     from llm_planning.priors import Policy
     from llm_planning.roles import Engines
     from llm_planning.search import Select, Walk
@@ -46,41 +46,27 @@ _LONGEST_STATE = 200
 """Characters of each drawn state that the trace keeps."""
 
 
-async def puct(
-    problem: Problem[Any], *, engines: Engines, settings: PuctSettings, seed: int
-) -> Outcome:
-    """Searches before every move, and selects by Q + c π √N(h) / (1 + N(h, a))."""
-    ask = ActAsking(problem.world, engines, settings, seed=seed)
-    prior = ask.prior(settings)
-    asked = None if settings.prior == "uniform" else prior
-    select: Select[Any, Any] = select_by_puct(c=settings.c)
-    return await _search_and_act(
-        problem, asked, select, settings=settings, seed=seed, oracles=ask.oracles
-    )
-
-
-async def uct(
+async def search_agent(
     problem: Problem[Any],
     *,
-    engines: Engines,  # noqa: ARG001 - UCT asks no model
+    engines: Engines,
     settings: UctSettings,
     seed: int,
+    select: Callable[..., Select[Any, Any]],
 ) -> Outcome:
-    """Searches before every move, and selects by Q + c √(ln N(h) / N(h, a))."""
-    select: Select[Any, Any] = select_by_uct(c=settings.c)
-    return await _search_and_act(problem, None, select, settings=settings, seed=seed)
+    """Before every move, searches, takes the best action and keeps the tree below it.
 
-
-async def _search_and_act(
-    problem: Problem[Any],
-    prior: Policy[Situation] | None,
-    select: Select[Any, Any],
-    *,
-    settings: UctSettings,
-    seed: int,
-    oracles: Sequence[Mapping[str, object]] = (),
-) -> Outcome:
-    """Before every move, searches, takes the best action and keeps the tree below it."""
+    Args:
+        problem: what to plan.
+        engines: answer the role `prior`, unless rules do.
+        settings: of the search; those without settings for the prior have a uniform π.
+        seed: of the simulations.
+        select: makes the selection rule from the constant `c`.
+    """
+    prior, oracles = None, list[dict[str, object]]()
+    if isinstance(settings, PuctSettings) and settings.prior != "uniform":
+        ask = ActAsking(problem.world, engines, settings, seed=seed)
+        prior, oracles = ask.prior(settings), ask.oracles
     domain = problem.world
     rng = Random(f"search {seed}")
     root: Node[Any, Any] = Node()
@@ -108,7 +94,7 @@ async def _search_and_act(
         await search(
             root,
             model,
-            select=select,
+            select=select(c=settings.c),
             backup=by_sums(gamma=settings.gamma),
             simulations=settings.simulations,
             width=settings.width,
@@ -148,6 +134,7 @@ async def _tell_belief(domain: Domain[Any, Any], history: History, *, seed: int)
     trace.belief(dict(Counter(told).most_common()))
 
 
+@dataclass
 class DomainModel(ListedActions[S, A]):
     """A `SearchModel` over a domain's own dynamics.
 
@@ -156,7 +143,7 @@ class DomainModel(ListedActions[S, A]):
     domain the state is known, and a prior reads what an agent sees of it, without its past. Equal
     views are then one question.
 
-    Args:
+    Attributes:
         domain: whose dynamics are simulated.
         state: the episode's present state; unused in a domain with a belief.
         history: (action, observation) pairs of the episode.
@@ -167,56 +154,47 @@ class DomainModel(ListedActions[S, A]):
         depth: actions from the root after which a rollout ends.
     """
 
-    def __init__(
-        self,
-        domain: Domain[S, A],
-        *,
-        state: S,
-        history: History,
-        past: tuple[Turn, ...],
-        now: str,
-        prior: Policy[Situation] | None,
-        gamma: float,
-        depth: int,
-    ) -> None:
-        self._domain = domain
-        self._state = state
-        self._history = history
-        self._past = past
-        self._now = now
-        self._prior = prior
-        self._gamma = gamma
-        self._depth = depth
+    domain: Domain[S, A]
+    state: S
+    history: History
+    past: tuple[Turn, ...]
+    now: str
+    prior: Policy[Situation] | None
+    gamma: float
+    depth: int
+
+    def __post_init__(self) -> None:
+        domain = self.domain
         self._hidden: Believes[S] | None = domain if isinstance(domain, Believes) else None
         self._valued: Scores[S] | None = domain if isinstance(domain, Scores) else None
 
     def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
         """Returns the known state, or draws s ~ b(history)."""
-        return self._hidden.belief(self._history, walk.rng) if self._hidden else self._state
+        return self._hidden.belief(self.history, walk.rng) if self._hidden else self.state
 
     async def legal(self, state: S) -> Sequence[A]:
         """Returns the domain's actions."""
-        return await settled(self._domain.actions(state))
+        return await settled(self.domain.actions(state))
 
     async def step(self, state: S, action: A, rng: Random) -> Step[S]:
         """Takes a step of the domain."""
-        return await settled(self._domain.step(state, action, rng))
+        return await settled(self.domain.step(state, action, rng))
 
     async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:  # noqa: ARG002
         """Returns the domain's score of the state; without a score, rolls out uniform actions."""
         if self._valued is not None:
             return Evaluation(tail=await settled(self._valued.score(walk.state)))
-        domain, rng, state = self._domain, walk.rng, walk.state
+        domain, rng, state = self.domain, walk.rng, walk.state
         value = 0.0
         weight = 1.0
-        for _ in range(self._depth - walk.depth):
+        for _ in range(self.depth - walk.depth):
             actions = await settled(domain.actions(state))
             if not actions:
                 break
             action = actions[int(rng.random() * len(actions))]
             step = await settled(domain.step(state, action, rng))
             value += weight * step.reward
-            weight *= self._gamma
+            weight *= self.gamma
             if step.done:
                 break
             state = step.state
@@ -224,15 +202,15 @@ class DomainModel(ListedActions[S, A]):
 
     async def pi(self, node: Node[S, A], walk: Walk[S, A], actions: Sequence[A]) -> Sequence[float]:
         """Asks for π, if there is someone to ask."""
-        if self._prior is None:
+        if self.prior is None:
             return await super().pi(node, walk, actions)
         names = tuple(map(str, actions))
         if self._hidden is None:
-            shown = await observed(self._domain, walk.state)
-            return await self._prior(Situation((), shown, names, state=walk.state))
-        turns = list(self._past)
-        now = self._now
+            shown = await observed(self.domain, walk.state)
+            return await self.prior(Situation((), shown, names, state=walk.state))
+        turns = list(self.past)
+        now = self.now
         for edge, step in zip(walk.edges, walk.steps, strict=True):
             turns.append(Turn(now, str(edge.action)))
-            now = await seen(self._domain, step)
-        return await self._prior(Situation(tuple(turns), now, names))
+            now = await seen(self.domain, step)
+        return await self.prior(Situation(tuple(turns), now, names))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from llm_planning.planners.any_domain.exercises import PriorExercises
 from llm_planning.planners.any_domain.llm_agents import llm_policy, react
 from llm_planning.planners.any_domain.roles import THINK
-from llm_planning.planners.any_domain.search_agents import puct, uct
+from llm_planning.planners.any_domain.search_agents import search_agent
 from llm_planning.planners.any_domain.settings import (
     PolicySettings,
     PuctSettings,
@@ -16,6 +16,7 @@ from llm_planning.planners.any_domain.settings import (
     UctSettings,
 )
 from llm_planning.priors import ROLE
+from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.specs import PlannerSpec
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="puct",
         summary="tree search before every move, guided by a language model's prior over actions",
         settings=PuctSettings,
-        run=puct,
+        run=partial(search_agent, select=select_by_puct),
         roles=(ROLE,),
         exercises=_exercises,
     ),
@@ -43,7 +44,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="uct",
         summary="tree search before every move that asks no language model",
         settings=UctSettings,
-        run=uct,
+        run=partial(search_agent, select=select_by_uct),
     ),
     _Spec(
         name="llm-policy",
