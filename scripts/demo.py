@@ -26,6 +26,7 @@ import time
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.cli import main as llm_planning
@@ -33,8 +34,8 @@ from llm_planning.cli import main as llm_planning
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MOST_LINES = 6
-"""Lines of a plan, so several of its steps may share one."""
+WIDTH = 80
+"""Columns of what is printed, but for addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +63,20 @@ PARTS = (
     Part(
         "Minecraft",
         "demo",
-        "cook meat, planned by Tree of Options",
+        "cook meat, by Tree of Options",
         ("too", "--task", "cook-meat"),
     ),
     Part(
         "Home",
         "demo-home",
-        f"{GOAL}, planned by LLM-MCTS+",
+        f"{GOAL}, by LLM-MCTS+",
         ("llm-mcts-plus",),
         {"prior": "uniform", "goal": GOAL},
     ),
     Part(
         "Blocks",
         "demo-blocks",
-        "rebuild towers of ten blocks, planned by DRIP+",
+        "rebuild towers of ten blocks, by DRIP+",
         ("drip-plus", "--domain", "blocksworld"),
         {"problem": "24", "roles": str(MANUAL)},
     ),
@@ -115,17 +116,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def told(part: Part, outcome: Mapping[str, Any]) -> list[str]:
     """What is said of a run: its plan, who answered which role, and the world's verdict."""
-    plan = outcome["plan"]
-    share = -(-len(plan) // MOST_LINES) or 1
-    numbered = [f"{place}. {option}" for place, option in enumerate(plan, start=1)]
-    steps = [" ".join(numbered[at : at + share]) for at in range(0, len(plan), share)]
+    numbered = [f"{place}. {option}" for place, option in enumerate(outcome["plan"], start=1)]
+    # A step stays in one line.
+    whole = "  ".join(step.replace(" ", "\xa0") for step in numbered or ["no plan"])
+    steps = [line.replace("\xa0", " ") for line in wrap(whole, WIDTH - 2)]
     asked = {
         outcome["model"]: outcome["usage"]["roles"],
         "rules": [one["role"] for one in outcome["oracles"]],
     }
     return [
         f"{part.world}: {part.task}",
-        *(f"  {line}" for line in steps or ["no plan"]),
+        *(f"  {line}" for line in steps),
         *(f"Answered by {who}: {', '.join(roles)}." for who, roles in asked.items() if roles),
         f"Carried out in the world: the goal is {_verdict(outcome)}.",
         "",

@@ -21,17 +21,18 @@ def made(length=1, *, success=True, oracles=()):
 
 
 @pytest.mark.parametrize("part", demo.PARTS, ids=lambda part: part.name)
-@pytest.mark.parametrize("length", [0, 1, 6, 7, 13, 40])
-def test_a_plan_of_any_length_is_told_in_ten_lines(part, length):
+@pytest.mark.parametrize("length", [0, 1, 6, 13, 40])
+def test_a_plan_of_any_length_is_told(part, length):
     outcome = made(length, success=length == 6, oracles=["judge", "apply"])
     lines = demo.told(part, outcome)
-    assert len(lines) <= demo.MOST_LINES + 5
     assert lines[0] == f"{part.world}: {part.task}"
-    text = "\n".join(lines)
-    assert all(f"{place}. {one}" in text for place, one in enumerate(outcome["plan"], start=1))
-    assert "Answered by small: decompose.\nAnswered by rules: judge, apply.\n" in text
-    assert ("the goal is reached." in text) is (length == 6)
-    assert ("the goal is not reached." in text) is (length != 6)
+    assert max(map(len, lines)) <= demo.WIDTH
+    for place, one in enumerate(outcome["plan"], start=1):
+        assert any(f"{place}. {one}" in line for line in lines)
+    assert lines[-4:-2] == ["Answered by small: decompose.", "Answered by rules: judge, apply."]
+    verdict = "reached" if length == 6 else "not reached"
+    assert lines[-2:] == [f"Carried out in the world: the goal is {verdict}.", ""]
+    assert ("  no plan" in lines) is (length == 0)
 
 
 def test_who_was_not_asked_is_not_named():
@@ -56,7 +57,6 @@ def test_one_table_has_the_verdicts_and_the_costs():
 def test_the_demo_by_rules(tmp_path, capfd):
     assert demo.main(["--out", str(tmp_path), *RULES]) == 0
     said = capfd.readouterr().out
-    assert max(map(len, said.splitlines())) <= 100
     assert said.count("Carried out in the world: the goal is reached.") == len(demo.PARTS) == 3
     assert "Answered by rules: decompose, judge, apply." in said
     for part in demo.PARTS:
