@@ -343,11 +343,14 @@ def _show(outcome: Outcome, record: PlannerRun, *, model: str) -> None:
     console = SafeConsole()
     say(outcome.text)
     console.print()
-    console.print(literal("Plan", "bold"))
-    for number, option in enumerate(outcome.plan, start=1):
-        console.print(literal(f"  {number}. {option}"), soft_wrap=True)
-    if not outcome.plan:
-        console.print("  (empty)")
+    if "problems" in outcome.trace:
+        console.print("Plans: --json has that of each problem")
+    else:
+        console.print(literal("Plan", "bold"))
+        for number, option in enumerate(outcome.plan, start=1):
+            console.print(literal(f"  {number}. {option}"), soft_wrap=True)
+        if not outcome.plan:
+            console.print("  (empty)")
     console.print()
     for key, value in {"success": outcome.success, **outcome.metrics}.items():
         console.print(literal(f"{key}: {value}"), soft_wrap=True)
