@@ -108,9 +108,9 @@ def run(
             outcome = record.result()
     try:
         if as_json:
-            say(json.dumps(_report(outcome, record)))
+            say(json.dumps(_report(outcome, record, model=model)))
         else:
-            _show(outcome, record)
+            _show(outcome, record, model=model)
         sys.stdout.flush()
     finally:
         # If the answer or the trace cannot be written, the other one is written all the same.
@@ -309,9 +309,10 @@ _TOLD = ("problems", "executions")
 the world said of them, and its verdict."""
 
 
-def _report(outcome: Outcome, record: PlannerRun) -> dict[str, Any]:
+def _report(outcome: Outcome, record: PlannerRun, *, model: str) -> dict[str, Any]:
     return {
         "success": outcome.success,
+        "model": model,
         "metrics": dict(outcome.metrics),
         "plan": list(outcome.plan),
         **{key: outcome.trace[key] for key in _TOLD if key in outcome.trace},
@@ -337,15 +338,18 @@ def _total(usage: Mapping[str, Usage]) -> Usage:
     return sum(usage.values(), Usage())
 
 
-def _show(outcome: Outcome, record: PlannerRun) -> None:
+def _show(outcome: Outcome, record: PlannerRun, *, model: str) -> None:
     console = SafeConsole()
     say(outcome.text)
     console.print()
-    console.print(literal("Plan", "bold"))
-    for number, option in enumerate(outcome.plan, start=1):
-        console.print(literal(f"  {number}. {option}"), soft_wrap=True)
-    if not outcome.plan:
-        console.print("  (empty)")
+    if "problems" in outcome.trace:
+        console.print("Plans: --json has that of each problem")
+    else:
+        console.print(literal("Plan", "bold"))
+        for number, option in enumerate(outcome.plan, start=1):
+            console.print(literal(f"  {number}. {option}"), soft_wrap=True)
+        if not outcome.plan:
+            console.print("  (empty)")
     console.print()
     for key, value in {"success": outcome.success, **outcome.metrics}.items():
         console.print(literal(f"{key}: {value}"), soft_wrap=True)
@@ -365,4 +369,5 @@ def _show(outcome: Outcome, record: PlannerRun) -> None:
             f"{one.seconds:.1f}",
         )
     console.print(table)
-    console.print(f"planned in {record.seconds:.1f} s")
+    by = "" if model == NO_MODEL else f" with {model}"
+    console.print(literal(f"planned in {record.seconds:.1f} s{by}"))

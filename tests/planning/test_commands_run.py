@@ -70,7 +70,7 @@ def test_every_planner_reports_in_one_json_line(opened, monkeypatch, planner):
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout.splitlines()[-1])
     executed = {"executions"} if "executions" in report["metrics"] else set()
-    expected = {"success", "metrics", "plan", "oracles", "seconds", "usage"} | executed
+    expected = {"success", "model", "metrics", "plan", "oracles", "seconds", "usage"} | executed
     assert set(report) == expected
     assert report["plan"][0] == f"mine {1 if planner == 'react-action' else 3} oak_log"
     (engine,) = opened.values()

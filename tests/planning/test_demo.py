@@ -1,48 +1,85 @@
-"""The first plans that a newcomer sees: ten lines and a page of each."""
+"""The first plans that a newcomer sees: a few lines and a page of each, and one table of all."""
 
 from pathlib import Path
 
 import demo
 import pytest
 
+RULES = ("--set", "roles=rules", "--model", "none")
 
-@pytest.mark.parametrize("part", demo.PARTS, ids=lambda part: part.name)
-@pytest.mark.parametrize("length", [0, 1, 6, 7, 13, 40])
-def test_a_plan_of_any_length_is_told_in_ten_lines(part, length):
-    plan = [f"mine {one} dirt" for one in range(length)]
-    outcome = {
-        "success": length == 6,
-        "plan": plan,
-        "usage": {"total": {"calls": 3}},
+
+def made(length=1, *, success=True, oracles=()):
+    tokens = {"prompt_tokens": 1200, "completion_tokens": 34, "cached_tokens": 800}
+    return {
+        "success": success,
+        "model": "small",
+        "plan": [f"mine {one} dirt" for one in range(length)],
+        "oracles": [{"role": role} for role in oracles],
+        "usage": {"total": {"calls": 3, **tokens}, "roles": {"decompose": {"calls": 3}}},
         "seconds": 1.6,
     }
-    lines = demo.told(part, outcome, page=Path(f"{part.name}.html"))
-    assert len(lines) <= demo.MOST_LINES
-    assert lines[0] == f"Task: {part.task}. The plan:"
-    text = "\n".join(lines)
-    assert all(f"{place}. {option}" in text for place, option in enumerate(plan, start=1))
-    assert ("the goal is reached." in text) is (length == 6)
-    assert "It asked 3 questions and took 2 s." in text
-    assert lines[-1].endswith(f"/{part.name}.html")
+
+
+@pytest.mark.parametrize("part", demo.PARTS, ids=lambda part: part.name)
+@pytest.mark.parametrize("length", [0, 1, 6, 13, 40])
+def test_a_plan_of_any_length_is_told(part, length):
+    outcome = made(length, success=length == 6, oracles=["judge", "apply"])
+    lines = demo.told(part, outcome)
+    assert lines[0] == f"{part.world}: {part.task}"
+    assert max(map(len, lines)) <= demo.WIDTH
+    for place, one in enumerate(outcome["plan"], start=1):
+        assert any(f"{place}. {one}" in line for line in lines)
+    assert lines[-4:-2] == ["Answered by small: decompose.", "Answered by rules: judge, apply."]
+    verdict = "reached" if length == 6 else "not reached"
+    assert lines[-2:] == [f"Carried out in the world: the goal is {verdict}.", ""]
+    assert ("  no plan" in lines) is (length == 0)
+
+
+def test_who_was_not_asked_is_not_named():
+    lines = demo.told(demo.PARTS[0], made())
+    assert not any("rules" in line for line in lines)
+
+
+def test_one_table_has_the_verdicts_and_the_costs():
+    outcomes = [made(success=success) for success in (True, False, True)]
+    head, *rows, total, pages = demo.summed_up(
+        demo.PARTS, outcomes, folder=Path("pages"), seconds=200.4
+    )
+    assert head.split() == ["the", "goal", "is", "questions", "tokens", "seconds", "page"]
+    assert [row.split() for row in rows] == [
+        [part.world, *said.split(), "3", "1,234", "2", f"{part.name}.html"]
+        for part, said in zip(demo.PARTS, ("reached", "not reached", "reached"), strict=True)
+    ]
+    assert "200 s" in total
+    assert pages.endswith(Path("pages").resolve().as_uri())
 
 
 def test_the_demo_by_rules(tmp_path, capfd):
-    given = ["--out", str(tmp_path), "--set", "roles=rules", "--model", "none"]
-    assert demo.main(given) == 0
-    said = capfd.readouterr().out.splitlines()
-    assert [line for line in said if line.startswith("Task: ")] == [
-        f"Task: {part.task}. The plan:" for part in demo.PARTS
-    ]
-    assert sum("the goal is reached." in line for line in said) == len(demo.PARTS)
-    last = [line for line in said if line.startswith("Why, ")]
-    for part, line in zip(demo.PARTS, last, strict=True):
+    assert demo.main(["--out", str(tmp_path), *RULES]) == 0
+    said = capfd.readouterr().out
+    assert said.count("Carried out in the world: the goal is reached.") == len(demo.PARTS) == 3
+    assert "Answered by rules: decompose, judge, apply." in said
+    for part in demo.PARTS:
         page = tmp_path / f"{part.name}.html"
-        assert line.endswith(page.as_uri())
+        assert page.name in said
         assert "Content-Security-Policy" in page.read_text("utf-8")
         assert page.with_suffix(".jsonl").exists()
 
 
-def test_the_demo_fails_where_a_goal_is_not_reached(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "PARTS", demo.PARTS[1:])
-    given = ["--out", str(tmp_path), "--set", "roles=rules", "--model", "none"]
-    assert demo.main([*given, "--set", "moves=1"]) == 1
+def test_the_demo_fails_where_a_goal_is_not_reached(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "PARTS", demo.PARTS[1:2])
+    assert demo.main(["--out", str(tmp_path), *RULES, "--set", "moves=1"]) == 1
+    assert "the goal is not reached." in capsys.readouterr().out
+
+
+def test_the_demo_ends_where_a_run_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        demo.main(["--out", str(tmp_path), "--set", "roles=nowhere.yaml", "--model", "none"])
+    assert ended.value.code == 2
+    assert "nowhere.yaml" in capsys.readouterr().err
+
+
+def test_the_task_and_the_roles_of_blocks_are_there():
+    blocks = demo.PARTS[2]
+    assert Path(blocks.settings["roles"]).is_file()
+    assert demo.MANUAL.relative_to(Path(demo.__file__).parents[1]).as_posix() in demo.__doc__

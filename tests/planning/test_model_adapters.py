@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -94,6 +95,21 @@ def test_the_default_is_the_model_that_was_taught_all_roles_there(taught):
     assert default_model([], domain="minecraft") == DEFAULT_MODEL
 
 
+@pytest.fixture
+def asked(monkeypatch):
+    """The models that runs would open; they end before that."""
+    names = []
+
+    @contextlib.contextmanager
+    def note(model, models, *, cached):
+        names.append(model)
+        raise SettingsError("enough")
+        yield
+
+    monkeypatch.setattr(run_module, "_open_engines", note)
+    return names
+
+
 @pytest.mark.parametrize(
     ("planner", "said", "expected"),
     [
@@ -102,20 +118,35 @@ def test_the_default_is_the_model_that_was_taught_all_roles_there(taught):
         ("tot-mcts", ["--model", "none"], "none"),
     ],
 )
-def test_a_run_takes_the_default_of_its_planner(taught, monkeypatch, planner, said, expected):
+def test_a_run_takes_the_default_of_its_planner(taught, asked, planner, said, expected):
     taught_card = json.loads((taught.adapter / CARD).read_text())
     taught_card["roles"] = ["propose", "reward", "termination"]
     (taught.adapter / CARD).write_text(json.dumps(taught_card))
-    asked = []
-
-    @contextlib.contextmanager
-    def note(model, models, *, cached):
-        asked.append(model)
-        raise SettingsError("enough")
-        yield
-
-    monkeypatch.setattr(run_module, "_open_engines", note)
     assert invoke("run", planner, "--task", "cook-meat", *said).exit_code == 2
+    assert asked == [expected]
+
+
+MANUAL = Path(__file__).parents[2] / "configs" / "drip" / "oracles" / "manual.yaml"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("drip-plus --domain blocksworld", "smollm2-135m-blocksworld"),
+        (f"drip-plus --domain blocksworld --set roles={MANUAL}", "smollm2-135m-blocksworld"),
+        ("drip-plus --domain blocksworld --set roles=rules", "none"),
+        ("too --domain blocksworld", "smollm2-135m-blocksworld"),
+        ("puct --domain blocksworld --set prior=exact", "smollm2-135m-blocksworld"),
+        ("react --domain blocksworld", DEFAULT_MODEL),
+        ("drip-plus --domain minecraft", "smollm2-135m-minecraft"),
+        # This one was taught Tree of Options' roles alone, and passed the gate for them.
+        ("too --domain minecraft", "smollm2-135m-planner"),
+        ("react-option --domain minecraft", "smollm2-135m-planner"),
+        ("drip-plus --domain travel", DEFAULT_MODEL),
+    ],
+)
+def test_a_run_asks_the_model_of_its_world_if_nobody_names_one(asked, said, expected):
+    assert invoke("run", *said.split()).exit_code == 2
     assert asked == [expected]
 
 
