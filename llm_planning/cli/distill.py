@@ -43,6 +43,16 @@ StartOption = Annotated[
         metavar="ADAPTER", parser=named_path, help="Teach this adapter further, not a new one."
     ),
 ]
+TracesOption = Annotated[
+    list[Path],
+    typer.Option(
+        "--from-traces",
+        metavar="PATH",
+        parser=named_path,
+        help="Teach π from searches, not from rules: traces of puct or uct, or the folder of a "
+        "sweep of them; may be repeated.",
+    ),
+]
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Go on where a training in DIR was broken off.")
 ]
@@ -75,6 +85,7 @@ def distill(
     states: StatesOption = 3,
     seed: SeedOption = 0,
     start: StartOption = None,
+    from_traces: TracesOption = [],  # noqa: B006 - likewise
     resume: ResumeOption = False,
     merge: MergeOption = False,
     export: ExportOption = None,
@@ -90,7 +101,11 @@ def distill(
     from llm_planning.commands import distill as commands
 
     lessons = commands.LessonOptions(
-        roles=tuple(role), hold_out=tuple(hold_out) or None, states=states, seed=seed
+        roles=tuple(role),
+        hold_out=tuple(hold_out) or None,
+        states=states,
+        seed=seed,
+        traces=tuple(from_traces),
     )
     if export is not None:
         if out is not None or start is not None or resume or merge:

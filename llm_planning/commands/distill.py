@@ -31,19 +31,24 @@ from llm_planning.endings import UsageError, refusing
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
+from llm_planning.planners.any_domain.exercises import PriorExercises
+from llm_planning.planners.any_domain.trace_exercises import TracedPrior
 from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.priors import ROLE
 from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, STATE, STATE_UNPREDICTED, VERDICT
 from llm_planning.roles.measuring import digest
 from llm_planning.roles.options import INFEASIBLE
 from llm_planning.running import REFUSALS
+from llm_planning.trace_file import TraceError
+from llm_planning.viewer.reading import read_trace
 from llm_serving.errors import AdapterError, UnknownModelError
 from llm_serving.models import Card, check_fit, merge, read_adapter, resolve
 from llm_serving.terminal import SafeConsole, complain, say
 from llm_serving.vllm_arguments import emulates_bfloat16
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from llm_planning.distill.architecture import Model
@@ -59,6 +64,10 @@ ADAPTER: Final = "adapter"
 MERGED: Final = "merged"
 """Folders in the output folder."""
 
+TRACES: Final = "traces"
+"""The folder of traces in that of a sweep."""
+
+_TRACE_FILES = (".jsonl", ".jsonl.gz")
 _LINE_EVERY = 15.0
 _MOST_POINTS = 5
 
@@ -75,12 +84,14 @@ class LessonOptions:
         hold_out: names that are left out; None for those that the domain leaves out by default.
         states: asked about in one batch.
         seed: of the lessons.
+        traces: files of searches, or folders of them, that teach π in the place of the rules.
     """
 
     roles: Sequence[str]
     hold_out: Sequence[str] | None
     states: int
     seed: int
+    traces: Sequence[Path] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +139,9 @@ def distill(
         student, dtype = _student(base.path)
         learned = LowRank(student, rank=learning.rank, alpha=2.0 * learning.rank, seed=0)
         start = None if learning.start is None else _begin(learned, learning.start, base)
+    searched = [maker for maker, _ in makers if isinstance(maker, TracedPrior)]
+    for one in searched:
+        complain(f"traces: {one.told}")
     taught = {
         "rank": learning.rank,
         "start": start,
@@ -135,6 +149,7 @@ def distill(
         "states": lessons.states,
         "seed": lessons.seed,
         "hold_out": lessons.hold_out,
+        "traces": [{"decisions": len(one.decisions), "sha256": one.digest()} for one in searched],
         "lessons_sha256": digest(course.exercises(0)),
     }
     report = _Report(exam_of(course, tokenizer))
@@ -302,14 +317,21 @@ def export(domain: str, *, lessons: LessonOptions, file: Path, questions: int) -
 
 def _makers(domain: str, lessons: LessonOptions) -> Makers:
     """The makers of the exercises, each with its roles that are taught."""
-    with refusing(*REFUSALS):
-        spec = find_domain(domain)
-        made = exercise_makers(spec.holding_out(lessons.hold_out or ()), words="taught")
+    with refusing(*REFUSALS, TraceError):
+        spec = find_domain(domain).holding_out(lessons.hold_out or ())
+        made = exercise_makers(spec, words="taught")
         if not made:
             able = (one.name for one in DOMAINS.values() if exercise_makers(one, words="taught"))
             raise UsageError(
                 f"{domain} knows no right answers, so nothing can be taught; see {', '.join(able)}"
             )
+        if lessons.traces:
+            if lessons.roles and ROLE not in lessons.roles:
+                raise UsageError(f"--from-traces teaches {ROLE}: add --role {ROLE}")
+            rules = made[ROLE]
+            if not isinstance(rules, PriorExercises):
+                raise UsageError(f"--from-traces: {domain} has no short words of {ROLE}")
+            made[ROLE] = TracedPrior(rules, spec, map(read_trace, _files(lessons.traces)))
     for role in lessons.roles:
         if role not in made:
             raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, made)}")
@@ -326,6 +348,22 @@ def _makers(domain: str, lessons: LessonOptions) -> Makers:
     return [
         (maker, tuple(role for role in chosen if made[role] is maker)) for maker in makers.values()
     ]
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files of traces among these paths, in folders and in those of sweeps."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        inside = path / TRACES if (path / TRACES).is_dir() else path
+        found = [one for one in sorted(inside.iterdir()) if one.name.endswith(_TRACE_FILES)]
+        if not found:
+            raise UsageError(
+                f"--from-traces {path}: no {' or '.join(_TRACE_FILES)} is in it; name the folder "
+                "of a sweep, or what `run --trace FILE` wrote"
+            )
+        yield from found
 
 
 class _Report:

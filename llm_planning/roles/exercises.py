@@ -283,6 +283,10 @@ class Teacher(Protocol[S, A]):
         """Whether an option is seen in teaching or held out."""
         ...
 
+    def is_held_out(self, domain: Any, state: S) -> bool:  # noqa: ANN401 - the domain with a goal
+        """Whether teaching leaves a problem, or this state of it, out."""
+        ...
+
     def aim(self, state: S, option: A) -> str:
         """What an option is for, in a few words: the next thing that is missing."""
         ...

@@ -51,6 +51,7 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("distill", "rate"): "count",
     ("distill", "role"): "name",
     ("distill", "start"): "model",
+    ("distill", "from_traces"): "file",
     ("distill", "hold_out"): "name",
     ("distill", "export"): "output file",
     ("view", "trace"): "file",

@@ -44,6 +44,12 @@ def test_lessons_are_about_nothing_that_is_held_out():
         assert not here.new
         assert all(domain.task.name not in HELD_OUT_ITEMS for domain in here.domains)
         assert all(one.item not in HELD_OUT_ITEMS for one in (*here.feasible, *here.infeasible))
+        assert not any(TEACHER.is_held_out(domain, here.state) for domain in here.domains)
+
+
+def test_a_new_state_is_held_out_for_every_goal():
+    for here in situations(20, held_out=True):
+        assert all(TEACHER.is_held_out(domain, here.state) for domain in here.domains)
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,10 @@ class BlocksworldTeacher:
         known = {*ascii_lowercase[: max(self._seen)], ""}
         return SEEN if {option.block, option.onto} <= known else HELD_OUT
 
+    def is_held_out(self, domain: Blocksworld, state: Blocks) -> bool:
+        """Whether teaching leaves out this number of blocks, or this state."""
+        return self.goal_kind(domain) == HELD_OUT or _is_new(state)
+
     def aim(self, state: Blocks, option: BlockAction) -> str:
         """What is missing: a block that does not stand where it has to, or one in the way."""
         below, above = state.below, state.above

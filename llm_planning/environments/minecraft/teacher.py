@@ -197,6 +197,11 @@ class MinecraftTeacher:
             made.add(recipe.item)
         return SEEN if made.isdisjoint(self.held_out) else HELD_OUT
 
+    def is_held_out(self, domain: Minecraft, state: State) -> bool:
+        """Whether teaching leaves out this goal, this state, or what the way from it makes."""
+        is_new = self.goal_kind(domain) == HELD_OUT or _is_new(state)
+        return is_new or not self._can_be_taught((domain,), state)
+
     def aim(self, state: State, option: Option) -> str:
         """How much of what the option gives is needed and held."""
         if option.verb == "find":

@@ -127,9 +127,9 @@ class PriorExercises:
                 "left": left_kind(len(world.advise(here.state))),
                 "goal": teacher.goal_kind(world),
             }
-            yield self._in_short(world, here.state, best, dashes=rng.randint(1, BLOCK), kinds=kinds)
+            yield self.in_short(world, here.state, best, dashes=rng.randint(1, BLOCK), kinds=kinds)
 
-    def _in_short(
+    def in_short(
         self,
         world: Any,  # noqa: ANN401 - one of a situation's domains
         state: Any,  # noqa: ANN401 - of the world
@@ -138,7 +138,15 @@ class PriorExercises:
         dashes: int,
         kinds: dict[str, str],
     ) -> Exercise:
-        """An exercise in short words; which actions are right is found when an answer is graded."""
+        """An exercise in short words; which actions are right is found when an answer is graded.
+
+        Args:
+            world: where it is asked; it has short words.
+            state: of the world.
+            best: the action that is taught.
+            dashes: in the prompt, from 1 to the engine's `BLOCK`.
+            kinds: as in `Exercise`.
+        """
         wording = ShortActing(world)
         shown = Decision((), getattr(world, self._told)(state), (str(best),), state=state)
 
