@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field
 
 from llm_kernels.files import at_home
+from llm_kernels.quoting import shown
 from llm_planning.environments.cooking.games import GameSpec, open_kitchens
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS
@@ -21,26 +23,34 @@ from llm_planning.planners.xenon.cooking_agent import (
     Cook,
     CookingEpisode,
     CookingKnowledge,
+    DeckardCook,
+    ScCook,
+    XenonCook,
     cook,
     notes_on_tools,
 )
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.saved import Record, run_of
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
+from llm_planning.planners.xenon.saved import Record, SavedKnowledgeError, check_place
 from llm_planning.planners.xenon.settings import XenonCookingSettings
-from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.environments.cooking.kitchen import Kitchen
-    from llm_planning.planners.xenon.action_policies import ActionPolicy
-    from llm_planning.planners.xenon.cooking_agent import PredictedTools
     from llm_planning.planners.xenon.settings import CookingSettings
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
 COOKING_TASKS = ("cook-a-meal",)
 """The tasks of the cooking planners."""
+
+COOKS: Mapping[str, type[Cook]] = {
+    "xenon-cooking": XenonCook,
+    "sc-cooking": ScCook,
+    "deckard-cooking": DeckardCook,
+}
+"""Name -> the agent that saved files mean by it."""
 
 WARM_UP = 10
 """Number of episodes in which an agent is expected to learn."""
@@ -61,10 +71,44 @@ class SavedRun(Record):
     episodes: list[CookingEpisode]
     knowledge: CookingKnowledge
 
-    @property
-    def finished(self) -> int:
-        """Number of finished episodes."""
-        return len(self.episodes)
+    @classmethod
+    def resume(cls, save: Path, run: Mapping[str, object], *, episodes: int) -> Self | None:
+        """Reads the file from which a run goes on.
+
+        Args:
+            save: path of the file.
+            run: name -> value of what is to be run; must equal what was run.
+            episodes: number of episodes of the whole run.
+
+        Returns:
+            The record; None if there is no such file yet.
+
+        Raises:
+            SettingsError: no file can be written there.
+            SavedKnowledgeError: the file is damaged, belongs to another run or holds more episodes.
+                The message names the first difference.
+        """
+        check_place(save)
+        if not os.path.exists(save):
+            return None
+        saved = cls.load(save)
+        for key in (*run, *saved.run):
+            there, here = saved.run.get(key), run.get(key)
+            if there != here:
+                raise SavedKnowledgeError(
+                    f"{save} was learnt with {key}={_told(there)}, and this run has "
+                    f"{key}={_told(here)}: name another file, or delete this one to begin anew"
+                )
+        if len(saved.episodes) > episodes:
+            raise SavedKnowledgeError(
+                f"{save} holds {len(saved.episodes)} episodes, more than episodes={episodes}: name "
+                "another file"
+            )
+        return saved
+
+
+def _told(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= 80 else shown(value)
 
 
 async def cook_meals(
@@ -74,8 +118,6 @@ async def cook_meals(
     settings: CookingSettings,
     seed: int,
     planner: str,
-    tools: Callable[[Cook], PredictedTools],
-    actions: Callable[[Cook], ActionPolicy],
     kitchens_of: Callable[[Sequence[GameSpec]], Awaitable[list[Kitchen]]] = open_kitchens,
 ) -> Outcome:
     """Lets one agent play all episodes of one run.
@@ -88,9 +130,7 @@ async def cook_meals(
         engines: answer questions; the default one embeds names.
         settings: of the run.
         seed: of the order of games, the oracle's draws and the agent's.
-        planner: name of the planner.
-        tools: predicts and revises tools.
-        actions: chooses and learns executable actions.
+        planner: one of `COOKS`.
         kitchens_of: opens the games.
 
     Raises:
@@ -98,7 +138,14 @@ async def cook_meals(
         CookingError: TextWorld is missing, or a game cannot be made or played.
         SavedKnowledgeError: the saved file cannot be read or written, or is of another run.
     """
-    run = run_of(settings, planner=planner, task=problem.task, model=engines.name, seed=seed)
+    run = {
+        "planner": planner,
+        "task": problem.task,
+        "model": engines.name,
+        "seed": seed,
+        # A run may go on with more episodes.
+        **{k: v for k, v in settings.to_json().items() if k not in {"episodes", "save"}},
+    }
     path, saved = Path(at_home(settings.save)), None
     if settings.save:
         saved = SavedRun.resume(path, run, episodes=settings.episodes)
@@ -110,13 +157,16 @@ async def cook_meals(
     roles = CookingAsking(engines, settings, seed=seed)
     # Only XENON counts failures against an action.
     x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1
-    agent = Cook(
-        memory=ActionMemory(ACTIONS, x0=x0),
+    known, memory = saved.knowledge if saved else CookingKnowledge(), ActionMemory(ACTIONS, x0=x0)
+    agent = COOKS[planner](
+        knowledge=Knowledge(DependencyGraph()),
+        memory=memory,
         similar=Similar(engines.default),
         roles=roles,
         k=settings.k,
-        knowledge=saved.knowledge if saved else CookingKnowledge(),
+        known=known,
         seed=seed,
+        notes=notes_on_tools(known, memory),
     )
     episodes: list[CookingEpisode] = []
     if saved:
@@ -127,14 +177,10 @@ async def cook_meals(
     def questions() -> int:
         return before + roles.asked.total()
 
-    store, policy = tools(agent), actions(agent)
-    notes = notes_on_tools(agent.knowledge, agent.memory)
     for number in range(len(episodes), settings.episodes):
         kitchen = kitchens[number % len(kitchens)]
         world = CookingWorld(kitchen, max_steps=settings.max_steps)
-        episodes.append(
-            await cook(world, knowledge=agent.knowledge, tools=store, actions=policy, notes=notes)
-        )
+        episodes.append(await cook(world, agent=agent))
         if settings.save:
             SavedRun.write(
                 path,
@@ -142,7 +188,7 @@ async def cook_meals(
                 run=run,
                 questions=questions(),
                 episodes=list(map(asdict, episodes)),
-                knowledge=asdict(agent.knowledge),
+                knowledge=asdict(known),
             )
         # Without it, a run whose answers need no waiting would block all other trials.
         await asyncio.sleep(0)
@@ -207,7 +253,7 @@ def _outcome(
 ) -> Outcome:
     """Returns the outcome of a run, a success if every episode after the tenth succeeded."""
     numbers = statistics(episodes)
-    known, learnt = agent.knowledge, agent.memory.known()
+    known, learnt = agent.known, agent.memory.known()
     after = numbers["success_rate_after_10"]
     return Outcome(
         success=None if after is None else after == 1.0,
