@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from contextlib import closing
 
 import pytest
@@ -12,9 +13,10 @@ from command_line import invoke
 from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.planners.xenon import learning
+from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.learning_report import Curve
 from llm_planning.planners.xenon.plus import XenonPlus
-from llm_planning.planners.xenon.saved import Saved
+from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.session import plan
 from llm_planning.settings import SettingsError
@@ -91,7 +93,8 @@ async def test_what_is_true_is_never_refuted(engine, monkeypatch, pool, change_a
     made = []
 
     class Kept(XenonPlus):
-        def __post_init__(self):
+        def __init__(self, **fields):
+            super().__init__(**fields)
             made.append(self)
 
     monkeypatch.setitem(learning.AGENTS, "xenon-plus", Kept)
@@ -169,16 +172,36 @@ async def test_an_oracle_graph_is_tried_by_the_least_attempted(engine):
     assert xenon.metrics["obtained"] > deckard.metrics["obtained"]
 
 
-async def test_learning_begins_anew_whatever_the_file_holds(engine, tmp_path):
+async def test_of_the_goals_of_an_oracle_graph_the_least_attempted_comes_next(engine, monkeypatch):
+    tried = []
+
+    class Vain(Xenon):
+        async def pursue(self, goal, world, *, until):
+            tried.append(goal)
+            world.steps += 1
+            return []
+
+    monkeypatch.setitem(learning.AGENTS, "xenon", Vain)
+    await learn(engine, initial="truth", steps=2 * 67 + 5)
+    for rounds in (1, 2):
+        assert set(Counter(tried[: rounds * 67]).values()) == {rounds}
+    assert len(tried) == 2 * 67 + 5
+    assert tried[:67] != sorted(tried[:67])
+
+
+async def test_learning_begins_anew_and_writes_over_its_own_file_only(engine, tmp_path):
     """With a controller, whose seed depends on the episode; `test_xenon_saved` runs without one."""
-    path, others = tmp_path / "x.json", tmp_path / "others.json"
-    settings = {"steps": 9000, "controller": "minerl", "requirements": 1, "episodes": 2}
-    await learn(engine, "sc", seed=1, save=str(path), **settings)
-    again = [await learn(engine, save=str(one), **settings) for one in (path, others)]
-    assert path.read_bytes() == others.read_bytes()
+    path, other = tmp_path / "x.json", tmp_path / "other.json"
+    settings = {"steps": 9000, "controller": "minerl", "requirements": 1}
+    await learn(engine, save=str(path), **settings)
+    again = [await learn(engine, save=str(one), episodes=2, **settings) for one in (path, other)]
+    assert path.read_bytes() == other.read_bytes()
     assert again[0].metrics == again[1].metrics
     assert Saved.load(path).episodes == 2
     assert dict(Saved.load(path).graph().requirements("planks")) == {"logs": 1}
+    for planner, seed, says in (("sc", 0, "agent=xenon.* agent=sc"), ("xenon", 1, "seed=0.*=1")):
+        with pytest.raises(SavedKnowledgeError, match=says):
+            await learn(engine, planner, seed=seed, save=str(path), **settings)
 
 
 async def test_the_model_none_says_what_to_do_instead(engine):

@@ -21,7 +21,6 @@ from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
 from llm_planning.planners.xenon.saved import (
     Saved,
     SavedKnowledgeError,
-    check_place,
     save_knowledge,
 )
 from llm_planning.planners.xenon.specs import SPECS
@@ -140,6 +139,15 @@ def test_what_was_altered_is_refused_in_one_line(saved, name, alter):
     assert time.monotonic() - begun < 20
 
 
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [({"seed": 4}, "learnt with seed=3, and this run has seed=4"), ({"steps": 9}, "steps")],
+)
+def test_knowledge_of_another_run_is_not_written_over(saved, other, says):
+    with pytest.raises(SavedKnowledgeError, match=says):
+        Saved.of(saved, RUN | other)
+
+
 def test_a_memory_of_other_actions_is_not_taken_up(saved):
     with pytest.raises(
         SavedKnowledgeError, match=r"'mine'.* are not among .*; learn with the verbs"
@@ -148,7 +156,7 @@ def test_a_memory_of_other_actions_is_not_taken_up(saved):
 
 
 def test_a_missing_file_or_folder_is_one_clear_error(tmp_path, known, memory):
-    check_place(tmp_path / "none.json")
+    assert Saved.of(tmp_path / "none.json", RUN) is None
     with pytest.raises(SavedKnowledgeError, match="cannot read"):
         Saved.load(tmp_path / "none.json")
     with pytest.raises(SavedKnowledgeError, match="cannot write"):
@@ -167,7 +175,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_run(tmp_path, name
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     before = sorted(tmp_path.iterdir())
     with pytest.raises(SettingsError, match="save="):
-        check_place(tmp_path / name)
+        Saved.of(tmp_path / name, RUN)
     assert sorted(tmp_path.iterdir()) == before
 
 

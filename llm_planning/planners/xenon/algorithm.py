@@ -1,7 +1,7 @@
 """XENON as its paper prints it: Algorithms 1, 3 and 4, with FAM (Section 4.2) and DEX (Appendix G).
 
-"1.5" is line 5 of Algorithm 1. Algorithm 2 is in `graph`, Appendix C in `memory`. Where the paper
-leaves something open, a comment begins with "Reading".
+"1.5" is line 5 of Algorithm 1. Algorithm 2 is in `graph`, and so are Section 3's aggregation and
+R_exp of Appendix C; `memory` has the counts. "Reading" says what the paper leaves open.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Xenon:
 
     Attributes:
         knowledge: Ĝ, C and the experience of Appendix C.
-        memory: FAM, S(a, v) and F(a, v), with 𝒜 and x_0.
+        memory: FAM, S(a, v) and F(a, v), with 𝒜 and x_0; empty at first (1.2).
         similar: ranks items by their names.
         roles: who answers.
         rng: breaks ties between goals.
@@ -93,7 +93,7 @@ class Xenon:
     # Algorithm 1 ----------------------------------------------------------------------------------
 
     async def initialise(self, predict: Predict, *, most: int) -> Initial:
-        """Fills Ĝ by predictions, at most so many, after the demonstrations (1.1, Algorithm 2)."""
+        """Fills Ĝ by predictions, at most so many (1.1; Algorithm 2, after the human plans)."""
         return await predict_requirements(
             self.knowledge, predict=predict, similar=self.similar, k=self.k, most=most
         )
@@ -190,8 +190,8 @@ class Xenon:
                 self.knowledge.obtain(item, r_exp, makes=makes, kept=kept)
         return False
 
-    async def tries_again(self, action: str, item: str) -> bool:  # noqa: ARG002 - see Appendix H
-        """Whether to repeat a failed attempt; a perfect controller would fail again."""
+    async def tries_again(self, action: str, item: str) -> bool:  # noqa: ARG002 - of CRe
+        """Whether to repeat a failed attempt; without reprompting (Appendix H), never."""
         return False
 
     async def learn_from(self, action: str, item: str, failure: Failure | None) -> bool:
@@ -208,10 +208,10 @@ class Xenon:
         Returns:
             Whether all actions were ruled out.
         """
-        if failure is None:
-            self.succeeded(action, item)
+        if failure is None:  # 1.13
+            self.succeeded(action, item)  # 1.12
             return False
-        self.failed(failure)  # 1.13
+        self.failed(failure)  # 1.12
         if not self.all_invalid(item):  # 1.14
             return False
         if item in self.knowledge.obtained:
@@ -222,19 +222,19 @@ class Xenon:
         return True
 
     def succeeded(self, action: str, item: str) -> None:
-        """S(a, v) += 1 (1.12)."""
+        """S(a, v) += 1."""
         self.memory.record(action, item, True)
 
     def failed(self, failure: Failure) -> None:
-        """F(a, v) += 1 (1.12)."""
+        """F(a, v) += 1."""
         self.memory.record(failure.action, failure.item, False)
 
     def all_invalid(self, item: str) -> bool:
-        """Whether the item's requirements are to be doubted, rather than its actions (1.14)."""
+        """Whether F(a, v) >= S(a, v) + x_0 for every action: the requirements must be wrong."""
         return self.memory.exhausted(item)
 
     def reset(self, item: str) -> None:
-        """M[v, .] <- (0, 0) (1.16)."""
+        """M[v, .] <- (0, 0)."""
         self.memory.reset(item)
 
     def forgive(self, item: str) -> None:
@@ -266,8 +266,12 @@ class Xenon:
         ]
 
     def explored(self, item: str) -> int:
-        """Returns C(v); reading: plus its setbacks, so that no goal is pursued for ever."""
-        return self.knowledge.exploration_count(item)
+        """Returns C(v).
+
+        Reading: plus how often the goal was given up for an obtained item that failed. Otherwise it
+        would be pursued for ever, where a controller cannot gather its materials.
+        """
+        return self.knowledge.revision_count(item) + self.knowledge.setbacks.get(item, 0)
 
     # Algorithm 3 ----------------------------------------------------------------------------------
 
@@ -338,17 +342,17 @@ class Xenon:
 
     async def select_action(self, item: str) -> str:
         """Chooses the action of a subgoal: the valid one, or one that the LLM selects."""
-        valid = self.memory.valid(item)  # 4.1-2
+        valid = self.memory.valid(item)  # 4.1-2: S(a, v) > 0 and S(a, v) > F(a, v) - x_0
         if valid is not None:  # 4.4
             return valid  # 4.5-6
-        candidates = self.memory.candidates(item)  # 4.3, 4.16-18
+        candidates = self.memory.candidates(item)  # 4.3, 4.16-18: not F(a, v) >= S(a, v) + x_0
         if len(candidates) == 1:
             return candidates[0]
         return await self.ask(item, candidates)
 
     async def ask(self, item: str, options: tuple[str, ...], analyses: tuple[str, ...] = ()) -> str:
         """Asks which option obtains an item, with the K most similar items as examples."""
-        known = self.memory.known()  # 4.8-12
+        known = self.memory.known()  # 4.8-12: item -> its valid action
         alike = await self.similar.top(item, known, self.k)  # 4.13-14
         examples = tuple((u, known[u]) for u in alike)  # 4.15
         return await self.roles.choose(ActionQuestion(item, options, examples, analyses))  # 4.19-20

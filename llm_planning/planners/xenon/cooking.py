@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from llm_kernels.files import at_home
-from llm_kernels.quoting import shown
 from llm_planning.environments.cooking.games import GameSpec, open_kitchens
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS
@@ -31,7 +29,7 @@ from llm_planning.planners.xenon.cooking_agent import (
 )
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
-from llm_planning.planners.xenon.saved import Record, SavedKnowledgeError, check_place
+from llm_planning.planners.xenon.saved import Record, SavedKnowledgeError, run_of
 from llm_planning.planners.xenon.settings import XenonCookingSettings
 
 if TYPE_CHECKING:
@@ -71,45 +69,6 @@ class SavedRun(Record):
     episodes: list[CookingEpisode]
     knowledge: CookingKnowledge
 
-    @classmethod
-    def resume(cls, save: Path, run: Mapping[str, object], *, episodes: int) -> Self | None:
-        """Reads the file from which a run goes on.
-
-        Args:
-            save: path of the file.
-            run: name -> value of what is to be run; must equal what was run.
-            episodes: number of episodes of the whole run.
-
-        Returns:
-            The record; None if there is no such file yet.
-
-        Raises:
-            SettingsError: no file can be written there.
-            SavedKnowledgeError: the file is damaged, belongs to another run or holds more episodes.
-                The message names the first difference.
-        """
-        check_place(save)
-        if not os.path.exists(save):
-            return None
-        saved = cls.load(save)
-        for key in (*run, *saved.run):
-            there, here = saved.run.get(key), run.get(key)
-            if there != here:
-                raise SavedKnowledgeError(
-                    f"{save} was learnt with {key}={_told(there)}, and this run has "
-                    f"{key}={_told(here)}: name another file, or delete this one to begin anew"
-                )
-        if len(saved.episodes) > episodes:
-            raise SavedKnowledgeError(
-                f"{save} holds {len(saved.episodes)} episodes, more than episodes={episodes}: name "
-                "another file"
-            )
-        return saved
-
-
-def _told(value: object) -> str:
-    return value if isinstance(value, str) and len(value) <= 80 else shown(value)
-
 
 async def cook_meals(
     problem: Problem[Any],
@@ -138,17 +97,15 @@ async def cook_meals(
         CookingError: TextWorld is missing, or a game cannot be made or played.
         SavedKnowledgeError: the saved file cannot be read or written, or is of another run.
     """
-    run = {
-        "planner": planner,
-        "task": problem.task,
-        "model": engines.name,
-        "seed": seed,
-        # A run may go on with more episodes.
-        **{k: v for k, v in settings.to_json().items() if k not in {"episodes", "save"}},
-    }
+    run = run_of(settings, planner=planner, task=problem.task, model=engines.name, seed=seed)
     path, saved = Path(at_home(settings.save)), None
     if settings.save:
-        saved = SavedRun.resume(path, run, episodes=settings.episodes)
+        saved = SavedRun.of(path, run)
+    if saved and len(saved.episodes) > settings.episodes:
+        raise SavedKnowledgeError(
+            f"{path} holds {len(saved.episodes)} episodes, more than episodes={settings.episodes}: "
+            "name another file"
+        )
     specs = [
         GameSpec(seed=number, ingredients=settings.ingredients)
         for number in game_order(settings.games, settings.episodes, seed)

@@ -22,7 +22,7 @@ from llm_planning.planners.xenon.graph import PLANS, DependencyGraph, Initial, d
 from llm_planning.planners.xenon.learning_report import Curve, LearningResult, learning_outcome
 from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
 from llm_planning.planners.xenon.notes import notes_on
-from llm_planning.planners.xenon.saved import check_place, save_knowledge
+from llm_planning.planners.xenon.saved import Saved, run_of, save_knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,11 +73,12 @@ async def learn(
     Raises:
         UnknownGoalSetError: there is no such set.
         SettingsError: the setting `save` names no place where a file can be written.
-        SavedKnowledgeError: the file cannot be written.
+        SavedKnowledgeError: the file cannot be written, or is of another run.
     """
+    run = run_of(settings, agent=agent, task=problem.task, model=engines.name, seed=seed)
     path = Path(at_home(settings.save))
     if settings.save:
-        check_place(path)
+        Saved.of(path, run)
     game, wanted = game_rules(), goal_set(problem.task)
     perturbed = perturb(
         game,
@@ -117,28 +118,16 @@ async def learn(
     before = known.graph.copy()
     first = game if settings.change_at else perturbed.book
     world = TextWorld(first, goals=wanted, verbs=unperturbed.verbs)
-    run = _Run(
+    learning = _Run(
         agent=learner,
         settings=settings,
         perturbed=perturbed,
         truth={g: first.requirements(g) for g in wanted},
     )
     for episode in range(settings.episodes):
-        await run.play(_world(world, settings, seed, episode), begun=episode * settings.steps)
+        await learning.play(_world(world, settings, seed, episode), begun=episode * settings.steps)
         if settings.save:
-            save_knowledge(
-                path,
-                known,
-                memory,
-                run={
-                    "agent": agent,
-                    "task": problem.task,
-                    "model": engines.name,
-                    "seed": seed,
-                    **{k: v for k, v in settings.to_json().items() if k != "save"},
-                },
-                episodes=episode + 1,
-            )
+            save_knowledge(path, known, memory, run=run, episodes=episode + 1)
     return learning_outcome(
         LearningResult(
             goals=wanted,
@@ -147,7 +136,7 @@ async def learn(
             before=before,
             demonstrated=demonstrated,
             initial=initial,
-            curve=run.curve,
+            curve=learning.curve,
         ),
         task=problem.task,
         settings=settings,

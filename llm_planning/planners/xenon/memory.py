@@ -61,14 +61,6 @@ class Knowledge:
         self.revisions[item] = self.revision_count(item) + 1
         return self.revisions[item]
 
-    def exploration_count(self, item: str) -> int:
-        """Returns how often an item was explored in vain: C(v) plus its setbacks.
-
-        Setbacks happen with an imperfect controller only. Without them, the agent would pursue for
-        ever a goal whose materials it cannot gather.
-        """
-        return self.revision_count(item) + self.setbacks.get(item, 0)
-
     def demonstrate(
         self, item: str, used: Mapping[str, int], *, makes: int, kept: set[str]
     ) -> None:

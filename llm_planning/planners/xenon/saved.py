@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from llm_kernels.files import TargetError, check_target, read_regular, write_json
+from llm_kernels.quoting import shown
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.settings import SettingsError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
+    from llm_planning.settings import Settings
 
 _LONGEST = 1 << 24
 """Bytes of the largest file; the knowledge of all items of the game takes some hundred KB."""
@@ -101,6 +103,40 @@ class Record(_Part):
             raise _no_knowledge(path, f"{where}: {first['msg']}") from error
 
     @classmethod
+    def of(cls, save: Path, run: Mapping[str, object]) -> Self | None:
+        """Reads the file that a run is to write, so that it writes over nothing else.
+
+        Args:
+            save: path of the file.
+            run: name -> value of what is to be run; must equal what was run.
+
+        Returns:
+            The record; None if there is no such file yet.
+
+        Raises:
+            SettingsError: no file can be written there.
+            SavedKnowledgeError: the file is damaged or belongs to another run. The message names
+                the first difference.
+        """
+        if not os.path.isdir(os.path.dirname(os.path.abspath(save))):
+            raise SettingsError(f"save={save}: that folder does not exist; make it first")
+        try:
+            check_target(save)
+        except (TargetError, ValueError) as error:
+            raise SettingsError(f"save={save}: {error}") from error
+        if not os.path.exists(save):
+            return None
+        saved = cls.load(save)
+        for key in (*run, *saved.run):
+            there, here = saved.run.get(key), run.get(key)
+            if there != here:
+                raise SavedKnowledgeError(
+                    f"{save} was learnt with {key}={_told(there)}, and this run has "
+                    f"{key}={_told(here)}: name another file, or delete this one to begin anew"
+                )
+        return saved
+
+    @classmethod
     def write(
         cls, path: Path, memory: ActionMemory, *, run: Mapping[str, object], **content: object
     ) -> None:
@@ -120,6 +156,16 @@ class Record(_Part):
             write_json(path, whole)
         except OSError as error:
             raise SavedKnowledgeError(f"cannot write {path}: {error}") from error
+
+
+def run_of(settings: Settings, **named: object) -> dict[str, object]:
+    """Returns name -> value of what is run, as a file contains it.
+
+    Args:
+        settings: of the run.
+        **named: what is run beside the settings.
+    """
+    return named | {k: v for k, v in settings.to_json().items() if k not in {"episodes", "save"}}
 
 
 def _content(path: Path) -> bytes:
@@ -148,6 +194,10 @@ def _no_knowledge(path: Path, reason: str) -> SavedKnowledgeError:
     return SavedKnowledgeError(
         f"{path} holds no learned knowledge: {reason}; delete it and learn anew"
     )
+
+
+def _told(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else shown(value)
 
 
 class Saved(Record):
@@ -210,17 +260,3 @@ def save_knowledge(
         },
         kept=sorted(known.kept),
     )
-
-
-def check_place(path: Path) -> None:
-    """Refuses a path where no file can be written.
-
-    Raises:
-        SettingsError: it is one.
-    """
-    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-        raise SettingsError(f"save={path}: that folder does not exist; make it first")
-    try:
-        check_target(path)
-    except (TargetError, ValueError) as error:
-        raise SettingsError(f"save={path}: {error}") from error
