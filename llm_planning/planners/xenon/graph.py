@@ -347,7 +347,7 @@ def demonstrate(
     Raises:
         PlanFailedError: a step fails.
     """
-    for plan in plans:
+    for plan in plans:  # 2.3
         world.reset()
         for action, item, quantity in plan.steps:
             target = world.inventory.get(item, 0) + quantity
@@ -359,9 +359,9 @@ def demonstrate(
                         f"the human-written plan for {plan.goal} fails at {action} {item} with "
                         f"{before}: this task's world lacks what it needs; set plans=0"
                     )
-                r_exp, kept = experienced(used, before, world.inventory)
+                r_exp, kept = experienced(used, before, world.inventory)  # 2.4-5
                 makes = world.inventory[item] - before.get(item, 0)
-                knowledge.demonstrate(item, r_exp, makes=makes, kept=kept)
+                knowledge.demonstrate(item, r_exp, makes=makes, kept=kept)  # 2.6-9
             succeeded(action, item)
 
 
@@ -394,21 +394,21 @@ async def predict_requirements(
     waiting = deque(v for v in known.items if v not in experienced_items)
 
     async def ask(v: str) -> tuple[str, Requirements]:
-        alike = await similar.top(v, experienced_items, k)
+        alike = await similar.top(v, experienced_items, k)  # 2.12
         examples = [(u, known.requirements(u)) for u in alike]
-        return v, await predict(NeedsQuestion(v, examples))
+        return v, await predict(NeedsQuestion(v, examples))  # 2.13
 
-    while waiting and len(predicted) < most:
+    while waiting and len(predicted) < most:  # 2.10
         batch = [waiting.popleft() for _ in range(min(len(waiting), most - len(predicted)))]
         await similar.learn((*batch, *experienced_items))
         for v, requirements in await gather([ask(v) for v in batch]):
             predicted[v] = requirements
             mentioned = [u for u in requirements if u not in known]
-            if known.makes_cycle(v, requirements):
+            if known.makes_cycle(v, requirements):  # Appendix E.2
                 cyclic.append(v)
                 for u in mentioned:
                     known.add(u)
             else:
-                known.require(v, requirements)
+                known.require(v, requirements)  # 2.14-17
             waiting.extend(mentioned)
     return Initial(predicted, tuple(cyclic), tuple(waiting))

@@ -240,11 +240,6 @@ class XenonPlus(Ranked):
         before = self.held.get(failure.item, now)
         self.held[failure.item] = {u: min(n, now.get(u, 0)) for u, n in before.items()}
 
-    def reset(self, item: str) -> None:
-        """Forgets all that was done for an item."""
-        super().reset(item)
-        self.held.pop(item, None)
-
     def forgive(self, item: str) -> None:
         """Forgets what failed."""
         super().forgive(item)
@@ -255,6 +250,7 @@ class XenonPlus(Ranked):
         super().forget(items)
         for item in items:
             self.refutations.forget(item)
+            self.held.pop(item, None)
 
     # Revision -------------------------------------------------------------------------------------
 
