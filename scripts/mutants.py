@@ -41,8 +41,8 @@ ROOMS = {
     "scoring": ("serving/llm_serving/scoring*.py", "tests/serving/test_vllm_engine*.py"),
     "ledger": ("llm_planning/experiments/ledger*.py", "tests/planning/test_ledger*.py"),
     "revision": (
-        "llm_planning/planners/xenon/revision*.py llm_planning/planners/xenon/refuting*.py "
-        "llm_planning/planners/xenon/knowledge*.py llm_planning/planners/xenon/dependency*.py",
+        "llm_planning/planners/xenon/algorithm.py llm_planning/planners/xenon/plus.py "
+        "llm_planning/planners/xenon/memory.py llm_planning/planners/xenon/graph.py",
         "tests/planning/test_xenon*.py",
     ),
 }

@@ -26,7 +26,7 @@ PLANNERS: Final[Catalogue[PlannerSpec]] = Catalogue(
             *("xenon", "sc", "adam", "deckard", "rand"),
             *("xenon-self-actions", "xenon-no-actions"),
             *("xenon-self-dependencies", "xenon-no-dependencies", "xenon-no-correction"),
-            *("xenon-plus-a1", "xenon-plus-a2", "xenon-plus-a3", "xenon-plus-a4", "xenon-plus"),
+            *("xenon-plus-a1", "xenon-plus-a4", "xenon-plus"),
             *("select-xenon", "select-random-fam", "select-ucb", "select-sc", "select-llm"),
             *("plan-xenon", "plan-xenon-no-cre", "plan-xenon-no-actions", "plan-oracle-actions"),
             *("xenon-cooking", "sc-cooking", "deckard-cooking"),
@@ -45,8 +45,6 @@ PLANNERS: Final[Catalogue[PlannerSpec]] = Catalogue(
 
 ALIASES: Final[Mapping[str, str]] = {
     "xenon-names": "xenon-plus-a1",
-    "xenon-names-mined": "xenon-plus-a2",
-    "xenon-names-mined-closed": "xenon-plus-a3",
     "xenon-names-mined-closed-ranked": "xenon-plus-a4",
 }
 """Names that planners had before -> theirs."""

@@ -485,11 +485,6 @@ def saved_files() -> list[Alteration]:
             _fields(items={"a": {"requirements": {"b": 10**400}, "makes": 10**400}}),
         ),
         ("a million items", _a_million_items),
-        ("a generator of another kind", _fields(goals=[2, [1] * 625, None])),
-        ("a generator that is too short", _fields(goals=[3, [1], None])),
-        ("a generator of huge numbers", _fields(goals=[3, [10**400] * 625, None])),
-        ("a generator beyond its end", _fields(goals=[3, [1] * 624 + [10**6], None])),
-        ("a generator with a gauss that is none", _fields(goals=[3, [1] * 625, "a"])),
         ("episodes below zero", _fields(episodes=-1)),
         ("episodes beyond any number", _fields(episodes=10**400)),
         (

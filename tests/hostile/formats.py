@@ -96,7 +96,10 @@ _READ_INDEX = (
 )
 _PLAY = "run uct --model none --task trap-door --set moves=1 --set simulations=2"
 _LEARN = "run xenon --model none --task wood --set roles=table12 --set plans=0 --set steps=6"
-_READ_SAVED = (f"{_LEARN} --set save={{}} --set episodes=2",)
+_READ_SAVED = (
+    f"{_LEARN} --set save={{}} --set episodes=2",
+    "run plan-xenon --model none --task bowl --set roles=table12 --set graph={}",
+)
 _STORY = ("run uct --model none --task zork1 --set moves=1 --set simulations=1 --set game={}",)
 _SQLITE = table(folders.cache_alterations())
 _IN_STORIES = "run walkthrough --model none --task zork1 --set games=story"

@@ -7,18 +7,10 @@ from xenon_builders import Alike
 
 from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS
-from llm_planning.planners.xenon.action_policies import FailureAware, SuccessOnly
-from llm_planning.planners.xenon.cooking_agent import (
-    AnalogyTools,
-    Cook,
-    CookingKnowledge,
-    CorrectedTools,
-    PredictedTools,
-    SelfCorrecting,
-    cook,
-    notes_on_tools,
-)
-from llm_planning.planners.xenon.fam import ActionMemory
+from llm_planning.planners.xenon.cooking import COOKS
+from llm_planning.planners.xenon.cooking_agent import CookingKnowledge, cook
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
 
 ALIKE = Alike("dice", "chop", "slice", "fry", "roast", "prepare", "eat")
 
@@ -49,37 +41,25 @@ class Script:
 MEAL = {"prepare": "prepare", "eat": "eat"}
 
 
-PARTS = {
-    "xenon": (AnalogyTools, FailureAware),
-    "sc": (CorrectedTools, SelfCorrecting),
-    "deckard": (PredictedTools, SuccessOnly),
-}
-
-
-def a_cook(script=None, *, known=None, x0=1, alike=ALIKE, k=3):
-    return Cook(
+def a_cook(script=None, *, name="xenon", known=None, x0=1, alike=ALIKE):
+    return COOKS[f"{name}-cooking"](
+        knowledge=Knowledge(DependencyGraph()),
         memory=ActionMemory(ACTIONS, x0=x0),
         similar=alike,
         roles=script,
-        k=k,
-        knowledge=known or CookingKnowledge(),
+        known=known or CookingKnowledge(),
         seed=0,
     )
 
 
 def player(name, script, **state):
     """Plays episodes with one agent, whose knowledge lasts."""
-    agent = a_cook(script, **state)
-    tools, actions = (part(agent) for part in PARTS[name])
-    notes = notes_on_tools(agent.knowledge, agent.memory)
+    agent = a_cook(script, name=name, **state)
 
     async def play(kitchen, *, max_steps=50):
-        world = CookingWorld(kitchen, max_steps=max_steps)
-        return await cook(
-            world, knowledge=agent.knowledge, tools=tools, actions=actions, notes=notes
-        )
+        return await cook(CookingWorld(kitchen, max_steps=max_steps), agent=agent)
 
-    return play, agent.knowledge
+    return play, agent.known
 
 
 def tried(episode):
@@ -150,15 +130,14 @@ async def test_revision_excludes_tools_that_failed():
     known = CookingKnowledge(tools={"dice": "knife", "chop": "knife"})
     agent = a_cook(known=known)
     agent.memory.record("dice", "dice", True)
-    store = AnalogyTools(agent)
     believed = ["knife"]
     for _ in range(5):
-        await store.revise("chop")
+        await agent.revise("chop")
         believed.append(known.tools["chop"])
     # Dicing offers only the knife, which failed: each other tool follows once.
     assert sorted(believed) == sorted(TOOLS)
     assert known.rejected["chop"] == believed[:-1]
-    await store.revise("chop")
+    await agent.revise("chop")
     assert (known.tools["chop"], known.rejected["chop"]) == ("knife", [])
 
 
@@ -167,12 +146,11 @@ async def test_most_similar_success_is_preferred():
     agent = a_cook(known=known, alike=Alike("fry", "slice"))
     agent.memory.record("slice", "slice", True)
     agent.memory.record("cook", "fry", True)
-    store = AnalogyTools(agent)
-    await store.revise("roast")
+    await agent.revise("roast")
     assert known.tools["roast"] == "stove"
-    await store.revise("roast")
+    await agent.revise("roast")
     assert known.tools["roast"] == "knife"
-    nearest = AnalogyTools(replace(agent, k=1))
+    nearest = replace(agent, k=1)
     known.rejected.clear()
     await nearest.revise("roast")
     assert known.tools["roast"] == "stove"

@@ -9,7 +9,7 @@ from llm_planning.environments.minecraft.rulebook import (
     UnknownItemError,
 )
 from llm_planning.environments.minecraft.text_world import TextWorld, UnknownActionError, action_set
-from llm_planning.planners.xenon.graph_initialization import PLANS
+from llm_planning.planners.xenon.graph import PLANS
 
 BOOK = RuleBook.load()
 

@@ -16,7 +16,7 @@ from llm_planning.domain import Step
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.traces import repeatable_digest
 from llm_planning.planners.drip.tree import ReasoningTree
-from llm_planning.planners.xenon.graph_notes import Belief, GraphNotes
+from llm_planning.planners.xenon.notes import Belief, GraphNotes
 from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_puct
 from llm_planning.trace import recording

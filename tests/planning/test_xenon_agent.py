@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
-from xenon_builders import LOGS, PLANKS, TRACES, VERBS, Alike, Liking, asking, book_of, failed
+from xenon_builders import LOGS, PLANKS, TRACES, VERBS, agent, book_of, failed
 
 from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon.action_policies import FailureAware
-from llm_planning.planners.xenon.agent import Agent, learn_from
-from llm_planning.planners.xenon.dependency_graph import DependencyGraph
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.goals import dex
-from llm_planning.planners.xenon.graph_initialization import (
+from llm_planning.planners.xenon.graph import (
     PLANS,
+    DependencyGraph,
     HumanPlan,
     PlanFailedError,
     demonstrate,
-    predict_requirements,
 )
-from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.revision import Analogy, AnalogyStore
-from llm_planning.planners.xenon.settings import LearningSettings
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
 
-SCALES = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=3)
 BOOK = book_of(
     LOGS,
     PLANKS,
@@ -64,14 +54,7 @@ def answering(answers):
 
 def xenon(known, answers, *, x0):
     choose, asked = answering(answers)
-    memory, rng = ActionMemory(VERBS, x0=x0), random.Random(0)
-    agent = Agent(
-        knowledge=known,
-        dependencies=AnalogyStore(Analogy(knowledge=known, similar=Alike(), scales=SCALES)),
-        actions=FailureAware(asking(choose, memory=memory)),
-        select_goal=lambda: dex(known, rng),
-    )
-    return agent, memory, asked
+    return agent(known=known, x0=x0, asks={"choose": choose}), asked
 
 
 async def test_golden_trace():
@@ -91,18 +74,20 @@ async def test_golden_trace():
         "pot": ["craft", "mine"] * 5,
         "bowl": ["craft"],
     }
-    agent, memory, asked = xenon(known, answers, x0=1)
+    player, asked = xenon(known, answers, x0=1)
     world = Logged(TextWorld(BOOK, goals=["bowl", "pot"], verbs=VERBS))
     pursued = []
-    await agent.learn(world, until=100, watch=pursued.append)
+    await player.learn(world, until=100, watch=pursued.append)
     assert world.log == TRACES["pot"]
     assert known.revisions == {"pot": 5, "bowl": 2}
     assert dict(known.graph.requirements("pot")) == {"planks": 6}
     assert dict(known.graph.requirements("bowl")) == {"planks": 3}
-    assert memory.known() == {"logs": "mine", "planks": "craft", "bowl": "craft", "pot": "smelt"}
+    learnt = {"logs": "mine", "planks": "craft", "bowl": "craft", "pot": "smelt"}
+    assert player.memory.known() == learnt
     # With one action left no question is asked.
     assert [options for item, options in asked if item == "pot"] == [VERBS, ("mine", "smelt")] * 5
-    assert [*known.attempts.items()] == [("logs", 1), ("planks", 1), ("pot", 5), ("bowl", 1)]
+    goals = [plans[0].missing[-1][1] for plans in pursued]
+    assert goals == ["logs", "planks", "pot", "pot", "pot", "bowl", "pot", "pot"]
     # Each plan but the last of a goal ends with a failure; three lose the pot before a revision.
     assert [len(plans) for plans in pursued] == [1, 2, 3, 3, 3, 1, 3, 3]
     assert all(not plan.tried[-1].reached for plans in pursued for plan in plans[:-1])
@@ -110,22 +95,19 @@ async def test_golden_trace():
 
 async def test_the_end_of_the_time_is_no_failure():
     known = Knowledge(DependencyGraph(["logs"]))
-    agent, memory, _ = xenon(known, {"logs": ["mine"] * 3}, x0=2)
+    player, _ = xenon(known, {"logs": ["mine"] * 3}, x0=2)
     world = Logged(TextWorld(BOOK, goals=["bowl"], verbs=VERBS))
     known.graph.require("planks", {"logs": 9})
-    await agent.learn(world, until=4, watch=lambda _: None)
+    await player.learn(world, until=4, watch=lambda _: None)
     assert world.log == ["mine logs"] * 4
-    assert memory.failures("mine", "logs") == 0
+    assert player.memory.failures("mine", "logs") == 0
 
 
 async def fail_until_exhausted(memory, item, *, known):
-    """Every action fails twice as the actions of an agent do; returns what is remembered then."""
-    dependencies = AnalogyStore(Analogy(knowledge=known, similar=Alike(), scales=SCALES))
-    actions = FailureAware(asking(memory=memory))
+    """Every action fails twice as the actions of an agent do."""
+    player = agent(known=known, memory=memory)
     ended = [
-        await learn_from(
-            action, item, failed(item, action), actions=actions, dependencies=dependencies
-        )
+        await player.learn_from(action, item, failed(item, action))
         for action in ("mine", "craft", "smelt") * 2
     ]
     assert ended == [False] * 5 + [True]
@@ -151,9 +133,9 @@ async def test_what_worked_is_forgotten_with_a_revision_only():
 def test_the_three_plans_demonstrate_what_the_paper_lists():
     known = Knowledge(DependencyGraph())
     memory = ActionMemory(VERBS, x0=2)
-    policy = FailureAware(asking(memory=memory))
     world = TextWorld(RuleBook.load(), goals=["diamond", "iron_sword", "golden_sword"], verbs=VERBS)
-    demonstrate(PLANS, world, knowledge=known, actions=policy)
+    succeeded = agent(known=known, memory=memory).succeeded
+    demonstrate(PLANS, world, knowledge=known, succeeded=succeeded)
     assert known.demonstrated == {
         *("logs", "planks", "stick", "crafting_table", "wooden_pickaxe", "cobblestone", "furnace"),
         *("stone_pickaxe", "iron_ore", "iron_ingot", "iron_pickaxe", "iron_sword", "diamond"),
@@ -169,9 +151,9 @@ def test_the_three_plans_demonstrate_what_the_paper_lists():
 def test_a_plan_that_fails_names_its_step():
     plan = HumanPlan("bowl", (("mine", "logs", 1), ("smelt", "planks", 3)))
     world = TextWorld(BOOK, goals=["bowl"], verbs=VERBS)
-    policy = FailureAware(asking(Liking("mine")))
+    player = agent()
     with pytest.raises(PlanFailedError, match="plan for bowl fails at smelt planks"):
-        demonstrate([plan], world, knowledge=Knowledge(DependencyGraph()), actions=policy)
+        demonstrate([plan], world, knowledge=player.knowledge, succeeded=player.succeeded)
 
 
 async def predicted(answers, items, *, most=100, demonstrated=()):
@@ -184,7 +166,7 @@ async def predicted(answers, items, *, most=100, demonstrated=()):
         asked.append((question.item, tuple(question.examples)))
         return answers.get(question.item, {})
 
-    initial = await predict_requirements(known, predict=predict, similar=Alike(), k=2, most=most)
+    initial = await agent(known=known, k=2).initialise(predict, most=most)
     return known, initial, asked
 
 

@@ -15,7 +15,7 @@ from llm_planning.planners.xenon.beliefs import (
     inventions,
 )
 from llm_planning.planners.xenon.learning_report import quality
-from llm_planning.planners.xenon.questions import (
+from llm_planning.planners.xenon.roles import (
     ActionQuestion,
     CorrectionQuestion,
     Failure,

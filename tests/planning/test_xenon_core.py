@@ -6,23 +6,17 @@ import random
 
 import numpy as np
 import pytest
-from xenon_builders import VERBS
+from xenon_builders import VERBS, agent
 
-from llm_planning.planners.xenon.dependency_graph import (
+from llm_planning.planners.xenon.algorithm import Xenon
+from llm_planning.planners.xenon.baselines import AnyGoal, Deckard
+from llm_planning.planners.xenon.graph import (
     CyclicGraphError,
     DependencyGraph,
     aggregate,
+    experienced,
 )
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.goals import (
-    dex,
-    frontier,
-    least_attempted,
-    less_explored_frontier,
-    unobtained,
-)
-from llm_planning.planners.xenon.knowledge import Knowledge, experienced
-from llm_planning.planners.xenon.similarity import Similar
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
 
 
 def graph_of(**required):
@@ -228,38 +222,36 @@ def explorer():
 
 
 def test_the_frontier_needs_obtained_items_only():
-    assert frontier(explorer()) == ["stick", "chest", "coals"]
+    assert agent(known=explorer()).frontier() == ["stick", "chest", "coals"]
 
 
-def test_dex_takes_the_least_revised_then_the_easiest():
+async def goals(known, kind=Xenon, *, seeds):
+    return {
+        await agent(kind, known, rng=random.Random(seed)).select_goal() for seed in range(seeds)
+    }
+
+
+async def test_dex_takes_the_least_revised_then_the_easiest():
     known = explorer()
     # D: stick and chest 1 + {planks, logs}; coals 1.
-    assert dex(known, random.Random(0)) == "coals"
+    assert await goals(known, seeds=1) == {"coals"}
     known.revisions["coals"] = 2
-    assert {dex(known, random.Random(seed)) for seed in range(20)} == {"stick", "chest"}
+    assert await goals(known, seeds=20) == {"stick", "chest"}
     known.obtained |= {"stick", "chest", "coals", "torch"}
-    assert dex(known, random.Random(0)) is None
+    assert await goals(known, seeds=1) == {None}
 
 
-def test_deckard_leaves_the_frontier_when_it_is_explored():
+async def test_deckard_leaves_the_frontier_when_it_is_explored():
     known = explorer()
-    select = less_explored_frontier(3)
-    assert {select(known, random.Random(seed)) for seed in range(40)} == {"stick", "chest", "coals"}
+    assert await goals(known, Deckard, seeds=40) == {"stick", "chest", "coals"}
     known.revisions = {"stick": 4, "chest": 4, "coals": 4}
-    chosen = {select(known, random.Random(seed)) for seed in range(80)}
+    chosen = await goals(known, Deckard, seeds=80)
     assert chosen == {"stick", "chest", "coals", "logs", "planks"}
 
 
-def test_random_goals_are_not_yet_obtained():
-    chosen = {unobtained(explorer(), random.Random(seed)) for seed in range(60)}
+async def test_random_goals_are_not_yet_obtained():
+    chosen = await goals(explorer(), AnyGoal, seeds=60)
     assert chosen == {"stick", "chest", "coals", "torch"}
-
-
-def test_the_least_attempted_comes_first():
-    known = explorer()
-    known.attempts = {"chest": 1}
-    select = least_attempted(lambda: ["chest", "torch"])
-    assert select(known, random.Random(1)) == "torch"
 
 
 # Similarity ---------------------------------------------------------------------------------------

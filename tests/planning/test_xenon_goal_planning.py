@@ -2,9 +2,9 @@
 
 import json
 import math
-import random
 
 import pytest
+from xenon_builders import agent
 
 from llm_planning.environments.minecraft import controller
 from llm_planning.environments.minecraft.controller import UnknownGoalError
@@ -12,10 +12,10 @@ from llm_planning.environments.minecraft.controller_data import Gathering, Profi
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon import goal_planning as planning
-from llm_planning.planners.xenon.action_policies import Shared, TrueActions
-from llm_planning.planners.xenon.fam import ActionMemory
+from llm_planning.planners.xenon.baselines import TrueActions
 from llm_planning.planners.xenon.given_goal import obtain, true_knowledge
+from llm_planning.planners.xenon.goal_planning import SuccessesTakenOver
+from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
@@ -69,7 +69,7 @@ async def test_oracle_plans_are_minimal(goal):
     world = TextWorld(BOOK)
     truth = true_knowledge(BOOK, world.items, goal)
     episode = await obtain(
-        goal, world, knowledge=truth, truth=truth, actions=TrueActions(BOOK), until=3000
+        goal, world, agent=agent(TrueActions, truth, book=BOOK), truth=truth, until=3000
     )
     assert episode.success
     assert len(episode.plans) == 1
@@ -153,11 +153,8 @@ def learned(path, *, requires_redstone):
         path,
         known,
         memory,
-        states=(),
         run={"agent": "all-knowing"},
         episodes=400,
-        goals=random.Random(0),
-        curve=[],
     )
     return path
 
@@ -180,7 +177,7 @@ async def test_without_action_correction_failures_are_not_taken_over(tmp_path):
     memory.record("mine", "bowl", False)
     memory.record("mine", "bowl", False)
     memory.record("craft", "stick", True)
-    planning.successes_taken_over(Shared(memory=memory, similar=None, roles=None, k=3))
+    agent(SuccessesTakenOver, memory=memory)
     assert memory.invalid("bowl") == set()
     assert memory.valid("stick") == "craft"
 

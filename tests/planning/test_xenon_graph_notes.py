@@ -1,26 +1,21 @@
 """What XENON's agents leave in a trace: every subgoal, and Ĝ whenever it changes."""
 
 import json
-import random
 
 import pytest
 from command_line import invoke
 from cooking_kitchens import cut_and_cooked, sticky
-from xenon_builders import LOGS, PLANKS, VERBS, Alike, asking, book_of
+from xenon_builders import LOGS, PLANKS, VERBS, agent, book_of
 
 from llm_planning.environments.minecraft.rulebook import ItemRule
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon import cooking
-from llm_planning.planners.xenon.action_policies import FailureAware, Forgetful
-from llm_planning.planners.xenon.agent import Agent
-from llm_planning.planners.xenon.cooking_agent import AnalogyTools
-from llm_planning.planners.xenon.dependency_graph import DependencyGraph
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.goals import dex
-from llm_planning.planners.xenon.graph_notes import Belief, GraphNotes, notes_on
-from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.revision import Analogy, AnalogyStore, DependencyStore
-from llm_planning.planners.xenon.settings import LearningSettings, XenonCookingSettings
+from llm_planning.planners.xenon.algorithm import Xenon
+from llm_planning.planners.xenon.baselines import AsPredicted, Rand
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
+from llm_planning.planners.xenon.notes import Belief, GraphNotes, notes_on
+from llm_planning.planners.xenon.settings import XenonCookingSettings
 from llm_planning.roles import Engines
 from llm_planning.specs import Problem
 from llm_planning.trace import recording
@@ -87,26 +82,16 @@ def test_without_a_trace_nothing_is_noted():
     assert graphs(trace.events) == [known("logs", {}, "predicted")]
 
 
-def agent_on(believed, answers, *, store, actions=FailureAware):
+def agent_on(believed, answers, *, kind=Xenon):
     """An agent whose actions are scripted, and its world of logs, planks and bowls."""
 
     async def choose(question):
         return answers[question.item].pop(0)
 
     memory = ActionMemory(VERBS, x0=1)
-    agent = Agent(
-        knowledge=believed,
-        dependencies=store(believed),
-        actions=actions(asking(choose, memory=memory)),
-        select_goal=lambda: dex(believed, random.Random(0)),
-        notes=notes_on(believed, memory),
-    )
-    return agent, TextWorld(BOOK, goals=["planks", "bowl"], verbs=VERBS)
-
-
-def by_analogy(believed):
-    scales = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=3)
-    return AnalogyStore(Analogy(knowledge=believed, similar=Alike(), scales=scales))
+    notes = notes_on(believed, memory)
+    player = agent(kind, believed, memory=memory, asks={"choose": choose}, notes=notes)
+    return player, TextWorld(BOOK, goals=["planks", "bowl"], verbs=VERBS)
 
 
 async def test_a_learning_agent_leaves_its_subgoals_and_its_graph():
@@ -114,9 +99,9 @@ async def test_a_learning_agent_leaves_its_subgoals_and_its_graph():
     believed.graph.require("planks", {"logs": 1})
     believed.graph.require("bowl", {"planks": 1})
     answers = {"logs": ["mine"], "planks": ["smelt", "craft"], "bowl": ["craft", "mine"] * 3}
-    agent, world = agent_on(believed, answers, store=by_analogy)
+    player, world = agent_on(believed, answers)
     with recording() as trace:
-        await agent.learn(world, until=50, watch=lambda _: None)
+        await player.learn(world, until=50, watch=lambda _: None)
     steps = lines(trace.events, "execution")
     assert [(one["action"], one["text"], one["obstacle"], one["done"]) for one in steps][:4] == [
         ("mine 1 logs", "1 logs after 1 steps, for logs", None, False),
@@ -144,20 +129,20 @@ async def test_a_learning_agent_leaves_its_subgoals_and_its_graph():
 
 async def test_an_agent_that_revises_nothing_knows_that_its_belief_is_wrong():
     believed = Knowledge(DependencyGraph(["bowl"]))
-    agent, world = agent_on(believed, {"bowl": [*VERBS]}, store=DependencyStore)
+    player, world = agent_on(believed, {"bowl": [*VERBS]}, kind=AsPredicted)
     with recording() as trace:
-        await agent.learn(world, until=len(VERBS), watch=lambda _: None)
+        await player.learn(world, until=len(VERBS), watch=lambda _: None)
     assert graphs(trace.events) == [known("bowl", {}, "predicted"), known("bowl", {}, "wrong")]
     assert [one["done"] for one in lines(trace.events, "execution")] == [False, False, True]
 
 
 async def test_the_end_of_the_time_is_another_obstacle_than_a_failure():
     believed = Knowledge(DependencyGraph(["logs"]))
-    agent, world = agent_on(believed, {"logs": ["mine"]}, store=DependencyStore, actions=Forgetful)
+    player, world = agent_on(believed, {"logs": ["mine"]}, kind=Rand)
     believed.graph.require("planks", {"logs": 3})
     believed.obtained.add("logs")
     with recording() as trace:
-        await agent.pursue("planks", world, until=2)
+        await player.pursue("planks", world, until=2)
     (step,) = lines(trace.events, "execution")
     assert step["action"] == "mine 3 logs"
     assert (step["text"], step["obstacle"], step["done"]) == (
@@ -192,8 +177,6 @@ async def test_a_cook_leaves_its_directions_and_its_tools(tmp_path):
             ),
             seed=0,
             planner="xenon-cooking",
-            tools=AnalogyTools,
-            actions=FailureAware,
             kitchens_of=cut_and_cooked,
         )
     steps = lines(trace.events, "execution")

@@ -9,17 +9,15 @@ from xenon_builders import VERBS, minecraft
 from llm_planning.environments.minecraft.goals import GOALS_120
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import action_set
-from llm_planning.planners.xenon.questions import (
+from llm_planning.planners.xenon.roles import (
+    LATEST,
+    SHOWN,
     ActionQuestion,
+    Analysis,
     CorrectionQuestion,
     Failure,
     NeedsQuestion,
     RankingQuestion,
-)
-from llm_planning.planners.xenon.roles import (
-    LATEST,
-    SHOWN,
-    Analysis,
     requirement_list,
     written,
 )

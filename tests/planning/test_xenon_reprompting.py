@@ -4,14 +4,20 @@ import re
 
 import pytest
 from PIL import Image as Pillow
+from xenon_builders import agent
 
 from llm_planning.environments.minecraft.controller import SimulatedWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon.asking import always_intervene
-from llm_planning.planners.xenon.goal_planning import caption_of, in_words, reprompting
-from llm_planning.planners.xenon.questions import StuckQuestion
-from llm_planning.planners.xenon.roles import CAPTION, INTERVENE, Description, Intervention
+from llm_planning.planners.xenon.goal_planning import Reprompting, caption_of, in_words
+from llm_planning.planners.xenon.roles import (
+    CAPTION,
+    INTERVENE,
+    Description,
+    Intervention,
+    StuckQuestion,
+)
 from llm_planning.planners.xenon.settings import RepromptingSettings
 from llm_planning.roles import Asking, Engines
 from llm_serving.answers import constraint_of
@@ -108,7 +114,8 @@ async def test_only_a_stuck_controller_is_asked_about(stalled):
     async def decide(question):
         asked.append(question)
 
-    assert await reprompting(world, caption, decide)("mine", "coals") is stalled
+    player = agent(Reprompting, world=world, caption=caption, decide=decide)
+    assert await player.tries_again("mine", "coals") is stalled
     assert asked == (["caption", StuckQuestion("x", "mine coals", "coals")] if stalled else [])
     assert world.stalled is stalled
 
@@ -117,7 +124,8 @@ async def test_another_task_rescues_the_controller():
     world = a_controller(stalled=True)
     rescued = []
     world.rescue = lambda: rescued.append(True)
-    assert await reprompting(world, in_words(world), always_intervene)("mine", "coals")
+    player = agent(Reprompting, world=world, caption=in_words(world), decide=always_intervene)
+    assert await player.tries_again("mine", "coals")
     assert rescued == [True]
 
 

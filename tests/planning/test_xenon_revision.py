@@ -1,40 +1,19 @@
-"""RevisionByAnalogy and the other dependency stores (Section 4.1, Algorithm 3, Appendix J.1)."""
+"""RevisionByAnalogy and what others do instead (Section 4.1, Algorithm 3, Appendix J.1)."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
-from pydantic import TypeAdapter
-from xenon_builders import VERBS, Alike, failed
+from xenon_builders import Alike, agent, failed
 
-from llm_planning.planners.xenon.dependency_graph import DependencyGraph
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.refuting import RefutingStore
-from llm_planning.planners.xenon.revision import (
-    Analogy,
-    AnalogyStore,
-    DependencyStore,
-    EightOfEverything,
-    SelfCorrection,
-    consumed,
-    gathering,
-    ranking,
-)
-from llm_planning.planners.xenon.saved import Notes
-from llm_planning.planners.xenon.settings import LearningSettings
+from llm_planning.planners.xenon.algorithm import Xenon
+from llm_planning.planners.xenon.baselines import Adam, AsPredicted, SelfCorrection
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.memory import Knowledge
+from llm_planning.planners.xenon.plus import Ranked, XenonPlus
 
-SCALES = LearningSettings(c0=3, alpha_s=2, alpha_i=8, K=2)
-
-
-def analogous(known, *order, scales=SCALES):
-    return Analogy(knowledge=known, similar=Alike(*order), scales=scales)
-
-
-def analogy(known, *order):
-    return AnalogyStore(analogous(known, *order))
+C0 = 3
 
 
 async def no_preference(question):
@@ -45,57 +24,50 @@ async def corrected(question):
     return {"planks": 2}
 
 
-def ranked(known):
-    return ranking(gathering(analogous(known)), no_preference)
+def analogy(known, *order, kind=Xenon, rank=no_preference, **fields):
+    asks = {"correct": corrected, "rank": rank}
+    return agent(kind, known, similar=Alike(*order), asks=asks, **{"k": 2} | fields)
 
 
-STORES = {
-    "as-predicted": DependencyStore,
-    "eight-of-everything": lambda known: EightOfEverything(known, alpha_i=8),
-    "self-correction": lambda known: SelfCorrection(known, similar=Alike(), correct=corrected, k=2),
-    "analogy": analogy,
-    "ranked": lambda known: AnalogyStore(ranked(known)),
-    "refuting": lambda known: RefutingStore(ranked(known), memory=ActionMemory(VERBS, x0=2)),
-}
-
-
-@pytest.fixture(params=STORES)
-def name(request):
+@pytest.fixture(params=[AsPredicted, Adam, SelfCorrection, Xenon, Ranked, XenonPlus])
+def kind(request):
     return request.param
 
 
-async def test_a_revision_counts_and_leaves_what_was_obtained_alone(name):
+async def exhaust(player, item):
+    """Fails until all actions are ruled out."""
+    for action in ("mine", "craft", "smelt") * 2:
+        ruled_out = await player.learn_from(action, item, failed(item, action))
+    assert ruled_out
+
+
+async def test_a_revision_counts_and_leaves_what_was_obtained_alone(kind):
     known = experienced_world()
-    store = STORES[name](known)
+    player = analogy(known, kind=kind)
     known.graph.require("golem", {"golem_head": 1})
     known.demonstrated.add("golem")
     before = dict(known.graph.requirements("stick"))
     for item in ("golem", "stick"):
-        store.failed(failed(item))
-        await store.review()
-        store.expect(item)
-        assert await store.revise(item) == (item not in known.obtained)
-    assert known.revision_count("golem") == 2 or name == "refuting"
+        await exhaust(player, item)
+    assert known.revision_count("golem") == 2 or kind is XenonPlus
     assert dict(known.graph.requirements("stick")) == before
-    proposes = name not in {"as-predicted", "eight-of-everything"}
+    proposes = not issubclass(kind, AsPredicted)
     assert known.revision_count("stick") == 1
     assert ("golem" in known.demonstrated) != proposes
     assert (dict(known.graph.requirements("golem")) == {"golem_head": 1}) == (not proposes)
 
 
-async def test_failures_are_kept_until_success_revision_or_another_rule(name):
+@pytest.mark.parametrize(("kind", "kept"), [(SelfCorrection, "unrevised"), (XenonPlus, "held")])
+async def test_failures_are_kept_until_success_revision_or_another_rule(kind, kept):
     known = experienced_world()
-    store = STORES[name](known)
-    for item in ("golem", "golem", "wooden_sword", "golem_head", "clay"):
-        store.failed(failed(item))
-    store.succeeded("wooden_sword")
-    store.forget("golem_head")
-    await store.revise("golem")
-    assert store.state.unrevised == {"clay": [failed("clay")]}
-    kept = asdict(Notes.joined([store.state]))
-    other = STORES[name](known)
-    other.state.restore(TypeAdapter(Notes).validate_json(json.dumps(kept)))
-    assert other.state == store.state
+    player = analogy(known, kind=kind)
+    for item in ("golem", "golem", "wooden_sword", "golem_head", "clay", "stick"):
+        player.failed(failed(item))
+    player.succeeded("craft", "wooden_sword")
+    player.forget(["golem_head"])
+    await exhaust(player, "golem")
+    await exhaust(player, "stick")
+    assert list(getattr(player, kept)) == ["clay"]
 
 
 def experienced_world():
@@ -117,8 +89,8 @@ def experienced_world():
 async def test_a_less_tried_item_requires_what_similar_items_required():
     known = experienced_world()
     known.graph.require("wooden_sword", {"golem": 1})
-    store = analogy(known, "stone_sword", "wooden_axe", "planks")
-    await store.revise("wooden_sword")
+    player = analogy(known, "stone_sword", "wooden_axe", "planks")
+    await player.revise("wooden_sword")
     # C(v) is 2 now: α_s C(v) = 4 of each resource, and one table, which stays.
     assert dict(known.graph.requirements("wooden_sword")) == {
         "planks": 4,
@@ -126,7 +98,7 @@ async def test_a_less_tried_item_requires_what_similar_items_required():
         "crafting_table": 1,
         "cobblestone": 4,
     }
-    await store.revise("wooden_sword")
+    await player.revise("wooden_sword")
     assert known.revision_count("wooden_sword") == 3
     assert known.graph.requirements("wooden_sword")["planks"] == 6
 
@@ -181,26 +153,26 @@ async def test_gathered_items_are_resources_for_xenon_plus():
     known = experienced_world()
     known.obtain("diamond", {"wooden_axe": 1}, makes=1, kept={"wooden_axe"})
     known.revisions["golem"] = 3
-    await AnalogyStore(gathering(analogous(known))).revise("golem")
+    await analogy(known, kind=Ranked).revise("golem")
     assert known.graph.requirements("golem")["diamond"] == 8
-    assert "diamond" not in consumed(known)
+    assert "diamond" not in analogy(known).resources()
 
 
 async def test_ranked_items_join_the_analogous_ones_and_all_resources():
     known = experienced_world()
     known.obtain("redstone", {"wooden_axe": 1}, makes=1, kept={"wooden_axe"})
+    known.gathered.clear()
     asked = []
 
     async def rank(question):
         asked.append((question.item, question.candidates))
         return [-1.0 - i - 10 * (u != "redstone") for i, u in enumerate(question.candidates)]
 
-    scales = LearningSettings(c0=2, alpha_s=2, alpha_i=8, K=1)
-    store = AnalogyStore(ranking(analogous(known, "stone_sword", scales=scales), rank))
+    player = analogy(known, "stone_sword", kind=Ranked, rank=rank, c0=2, k=1)
     alike = {"stick": 4, "crafting_table": 1, "cobblestone": 4}
-    await store.revise("golem")
+    await player.revise("golem")
     assert dict(known.graph.requirements("golem")) == alike | {"redstone": 4}
-    await store.revise("golem")
+    await player.revise("golem")
     # Inadmissible now: all resources, and two more obtained items by likelihood, α_s c_0 of each.
     resources = dict.fromkeys(("logs", "planks", "stick", "cobblestone"), 8)
     assert dict(known.graph.requirements("golem")) == resources | {
@@ -220,7 +192,7 @@ async def test_a_demonstration_that_leads_nowhere_is_given_up_by_xenon_plus():
     stick was revised in vain for twice c_0: it may be what the stick requires.
     """
     freed = {}
-    for plus in (False, True):
+    for kind in (Xenon, Ranked):
         known = Knowledge(DependencyGraph(["stick", "chest"]))
         known.obtain("logs", {}, makes=1, kept=set())
         known.obtain("planks", {"logs": 1}, makes=4, kept=set())
@@ -228,13 +200,12 @@ async def test_a_demonstration_that_leads_nowhere_is_given_up_by_xenon_plus():
         known.demonstrate("axe", {"stick": 2}, makes=1, kept=set())
         known.demonstrate("cobblestone", {"axe": 1}, makes=1, kept={"axe"})
         known.graph.require("chest", {"cobblestone": 2})
-        paper = analogous(known, "cobblestone", "planks")
-        store = AnalogyStore(ranking(paper, no_preference) if plus else paper)
+        player = analogy(known, "cobblestone", "planks", kind=kind)
         for _ in range(6):
-            await store.revise("stick")
-        assert known.revision_count("stick") == 7 > 2 * SCALES.c0
-        freed[plus] = dict(known.graph.requirements("chest"))
-    assert freed == {False: {"cobblestone": 2}, True: {"logs": 4, "planks": 4}}
+            await player.revise("stick")
+        assert known.revision_count("stick") == 7 > 2 * C0
+        freed[kind] = dict(known.graph.requirements("chest"))
+    assert freed == {Xenon: {"cobblestone": 2}, Ranked: {"logs": 4, "planks": 4}}
 
 
 async def test_self_correction_asks_with_failures_and_examples():
@@ -245,9 +216,10 @@ async def test_self_correction_asks_with_failures_and_examples():
         asked.append((question.item, question.asking, question.failures, question.examples))
         return {"wooden_sword": 1} if len(asked) > 1 else {"planks": 2}
 
-    store = SelfCorrection(known, similar=Alike("stone_sword"), correct=correct, k=3)
-    store.failed(failed("wooden_sword"))
-    await store.revise("wooden_sword")
+    asks = {"correct": correct}
+    player = agent(SelfCorrection, known, similar=Alike("stone_sword"), asks=asks)
+    player.failed(failed("wooden_sword"))
+    await player.revise("wooden_sword")
     assert dict(known.graph.requirements("wooden_sword")) == {"planks": 2}
     assert asked == [
         (
@@ -257,17 +229,16 @@ async def test_self_correction_asks_with_failures_and_examples():
             [("stone_sword", {"cobblestone": 2, "stick": 1, "crafting_table": 1})],
         )
     ]
-    await store.revise("wooden_sword")
+    await player.revise("wooden_sword")
     assert not known.graph.requirements("wooden_sword")  # a cycle: nothing instead
     assert asked[-1][1:3] == (2, [])
-    assert store.state.corrections == {"wooden_sword": 2}
+    assert player.corrections == {"wooden_sword": 2}
 
 
 async def test_adam_requires_eight_of_every_resource():
     known = experienced_world()
-    store = EightOfEverything(known, alpha_i=8)
-    store.expect("golem")
-    store.expect("stone_sword")
+    for goal in ("golem", "stone_sword"):
+        await agent(Adam, known).pursue(goal, SimpleNamespace(steps=9), until=9)
     resources = {"logs": 8, "planks": 8, "stick": 8, "cobblestone": 8}
     assert dict(known.graph.requirements("golem")) == resources
     assert known.graph.requirements("stone_sword")["cobblestone"] == 2

@@ -9,15 +9,16 @@ from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.xenon.asking import MinecraftAsking
-from llm_planning.planners.xenon.questions import (
+from llm_planning.planners.xenon.roles import (
+    INTERVENE,
     ActionQuestion,
     CorrectionQuestion,
     Failure,
+    MinecraftRoles,
     NeedsQuestion,
     RankingQuestion,
     StuckQuestion,
 )
-from llm_planning.planners.xenon.roles import INTERVENE, MinecraftRoles
 from llm_planning.planners.xenon.settings import AskingSettings, LearningSettings
 from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError

@@ -5,10 +5,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
-from llm_planning.planners.xenon.action_policies import Shared
+from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.asking import MinecraftAsking
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.questions import Failure
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
+from llm_planning.planners.xenon.roles import Failure
 from llm_planning.planners.xenon.settings import LearningSettings
 from llm_planning.roles import Engines
 from llm_serving.scripted import ScriptedEngine
@@ -79,12 +80,14 @@ async def analyse(failure):
     return f"{failure.action} is wrong"
 
 
-def asking(choose=None, *, memory=None, x0=2, k=3, analyse=analyse):
-    return Shared(
+def agent(kind=Xenon, known=None, *, memory=None, x0=2, similar=None, asks=None, **fields):
+    """An agent; `asks` are its roles."""
+    return kind(
+        knowledge=known or Knowledge(DependencyGraph()),
         memory=memory or ActionMemory(VERBS, x0=x0),
-        similar=Alike(),
-        roles=SimpleNamespace(choose=choose, analyse=analyse),
-        k=k,
+        similar=similar or Alike(),
+        roles=SimpleNamespace(**{"analyse": analyse} | (asks or {})),
+        **fields,
     )
 
 

@@ -4,19 +4,13 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
-from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planning.planners.xenon.action_policies import FailureAware, Shared
-from llm_planning.planners.xenon.agent import Agent
-from llm_planning.planners.xenon.dependency_graph import DependencyGraph
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.goals import dex
-from llm_planning.planners.xenon.graph_initialization import predict_requirements
-from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.revision import Analogy, AnalogyStore
+from llm_planning.planners.xenon.algorithm import Xenon as Packaged
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
 
 from .drawn import hashed, worlds
 from .xenon import PICKAXES, Roles, Settings, Xenon
@@ -100,6 +94,15 @@ class Answers:
         return self.alike[pair]
 
 
+def packaged(known, given, asks, **fields):
+    """The package's agent, with these numbers and answers."""
+    numbers = {"k": given.k, "c0": given.c0, "alpha_s": given.alpha_s, "alpha_i": given.alpha_i}
+    memory = ActionMemory(given.actions, x0=given.x0)
+    return Packaged(
+        knowledge=known, **{"memory": memory} | fields, similar=asks, roles=asks, **numbers
+    )
+
+
 class Package:
     """The package's XENON with these answers, played as `xenon` plays."""
 
@@ -121,30 +124,16 @@ class Package:
     async def choose(self, asked):
         return self.answers.action(asked.item, list(asked.examples), list(asked.options))
 
-    def goal(self):
-        if (chosen := dex(self.known, self.rng)) is not None:
-            self.goals.append(chosen)
-        return chosen
-
     def told(self, plans):
+        self.goals.append(plans[0].missing[-1][1])
         for plan in plans:
             self.subgoals += [(s.action, s.quantity, s.item, s.reached) for s in plan.tried]
 
     async def run(self, wanted):
         given = self.given
         self.known = Knowledge(DependencyGraph(wanted))
-        await predict_requirements(
-            self.known, predict=self.predict, similar=self, k=given.k, most=99
-        )
-        roles = SimpleNamespace(choose=self.choose)
-        asking = Shared(memory=self.memory, similar=self, roles=roles, k=given.k)
-        scales = SimpleNamespace(**given._asdict())
-        agent = Agent(
-            knowledge=self.known,
-            dependencies=AnalogyStore(Analogy(knowledge=self.known, similar=self, scales=scales)),
-            actions=FailureAware(asking),
-            select_goal=self.goal,
-        )
+        agent = packaged(self.known, given, self, memory=self.memory, rng=self.rng)
+        await agent.initialise(self.predict, most=99)
         for _ in range(given.episodes):
             await agent.learn(Acted(self.answers.act), until=given.horizon, watch=self.told)
 
@@ -294,9 +283,8 @@ def test_what_is_believed_at_first(answers, known, k):
     package.known = Knowledge(DependencyGraph(answers.items))
     for v, needed in shown.items():
         package.known.demonstrate(v, needed, makes=1, kept=set())
-    initial = asyncio.run(
-        predict_requirements(package.known, predict=package.predict, similar=package, k=k, most=99)
-    )
+    agent = packaged(package.known, package.given, package)
+    initial = asyncio.run(agent.initialise(package.predict, most=99))
     roles = Roles(answers.requirements, None, answers.similarity, None, None)
     mine = Xenon(roles, Settings(k=k), experienced=shown)
     mine.initialise(answers.items)
@@ -343,7 +331,7 @@ def test_a_revision():
         _, printed, _ = believed(answers, given, Xenon)
         v = others[int(answers.one("v") * len(others))]
         similar = Package(answers, given, None)
-        asyncio.run(Analogy(knowledge=known, similar=similar, scales=given).revise(v))
+        asyncio.run(packaged(known, given, similar).revise(v))
         mine.revise(v)
         printed.revise(v)
         graph = {u: dict(known.graph.requirements(u)) for u in known.graph.items}

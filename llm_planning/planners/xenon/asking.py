@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.minecraft.text_world import TextWorld
-    from llm_planning.planners.xenon.questions import (
+    from llm_planning.planners.xenon.roles import (
         ActionQuestion,
         Analyse,
         Choose,

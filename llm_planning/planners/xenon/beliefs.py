@@ -29,7 +29,6 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from llm_planning.planners.xenon.questions import MOST
 from llm_planning.roles.domain_rules import spread
 from llm_planning.roles.oracles import describe, draw
 
@@ -38,12 +37,15 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.planners.xenon.questions import (
+    from llm_planning.planners.xenon.roles import (
         CorrectionQuestion,
         NeedsQuestion,
         RankingQuestion,
         Requirements,
     )
+
+MOST = 64
+"""Largest quantity that an answer may name: a full stack."""
 
 MOST_UNDER = 0.9
 """Largest share of wrong quantities that are too low, for books with few quantities above 1."""

@@ -21,26 +21,34 @@ from llm_planning.planners.xenon.cooking_agent import (
     Cook,
     CookingEpisode,
     CookingKnowledge,
+    DeckardCook,
+    ScCook,
+    XenonCook,
     cook,
     notes_on_tools,
 )
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.saved import Record, run_of
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
+from llm_planning.planners.xenon.saved import Record, SavedKnowledgeError, run_of
 from llm_planning.planners.xenon.settings import XenonCookingSettings
-from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.environments.cooking.kitchen import Kitchen
-    from llm_planning.planners.xenon.action_policies import ActionPolicy
-    from llm_planning.planners.xenon.cooking_agent import PredictedTools
     from llm_planning.planners.xenon.settings import CookingSettings
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
 
 COOKING_TASKS = ("cook-a-meal",)
 """The tasks of the cooking planners."""
+
+COOKS: Mapping[str, type[Cook]] = {
+    "xenon-cooking": XenonCook,
+    "sc-cooking": ScCook,
+    "deckard-cooking": DeckardCook,
+}
+"""Name -> the agent that saved files mean by it."""
 
 WARM_UP = 10
 """Number of episodes in which an agent is expected to learn."""
@@ -61,11 +69,6 @@ class SavedRun(Record):
     episodes: list[CookingEpisode]
     knowledge: CookingKnowledge
 
-    @property
-    def finished(self) -> int:
-        """Number of finished episodes."""
-        return len(self.episodes)
-
 
 async def cook_meals(
     problem: Problem[Any],
@@ -74,8 +77,6 @@ async def cook_meals(
     settings: CookingSettings,
     seed: int,
     planner: str,
-    tools: Callable[[Cook], PredictedTools],
-    actions: Callable[[Cook], ActionPolicy],
     kitchens_of: Callable[[Sequence[GameSpec]], Awaitable[list[Kitchen]]] = open_kitchens,
 ) -> Outcome:
     """Lets one agent play all episodes of one run.
@@ -88,9 +89,7 @@ async def cook_meals(
         engines: answer questions; the default one embeds names.
         settings: of the run.
         seed: of the order of games, the oracle's draws and the agent's.
-        planner: name of the planner.
-        tools: predicts and revises tools.
-        actions: chooses and learns executable actions.
+        planner: one of `COOKS`.
         kitchens_of: opens the games.
 
     Raises:
@@ -101,7 +100,12 @@ async def cook_meals(
     run = run_of(settings, planner=planner, task=problem.task, model=engines.name, seed=seed)
     path, saved = Path(at_home(settings.save)), None
     if settings.save:
-        saved = SavedRun.resume(path, run, episodes=settings.episodes)
+        saved = SavedRun.of(path, run)
+    if saved and len(saved.episodes) > settings.episodes:
+        raise SavedKnowledgeError(
+            f"{path} holds {len(saved.episodes)} episodes, more than episodes={settings.episodes}: "
+            "name another file"
+        )
     specs = [
         GameSpec(seed=number, ingredients=settings.ingredients)
         for number in game_order(settings.games, settings.episodes, seed)
@@ -110,13 +114,16 @@ async def cook_meals(
     roles = CookingAsking(engines, settings, seed=seed)
     # Only XENON counts failures against an action.
     x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1
-    agent = Cook(
-        memory=ActionMemory(ACTIONS, x0=x0),
+    known, memory = saved.knowledge if saved else CookingKnowledge(), ActionMemory(ACTIONS, x0=x0)
+    agent = COOKS[planner](
+        knowledge=Knowledge(DependencyGraph()),
+        memory=memory,
         similar=Similar(engines.default),
         roles=roles,
         k=settings.k,
-        knowledge=saved.knowledge if saved else CookingKnowledge(),
+        known=known,
         seed=seed,
+        notes=notes_on_tools(known, memory),
     )
     episodes: list[CookingEpisode] = []
     if saved:
@@ -127,14 +134,10 @@ async def cook_meals(
     def questions() -> int:
         return before + roles.asked.total()
 
-    store, policy = tools(agent), actions(agent)
-    notes = notes_on_tools(agent.knowledge, agent.memory)
     for number in range(len(episodes), settings.episodes):
         kitchen = kitchens[number % len(kitchens)]
         world = CookingWorld(kitchen, max_steps=settings.max_steps)
-        episodes.append(
-            await cook(world, knowledge=agent.knowledge, tools=store, actions=policy, notes=notes)
-        )
+        episodes.append(await cook(world, agent=agent))
         if settings.save:
             SavedRun.write(
                 path,
@@ -142,7 +145,7 @@ async def cook_meals(
                 run=run,
                 questions=questions(),
                 episodes=list(map(asdict, episodes)),
-                knowledge=asdict(agent.knowledge),
+                knowledge=asdict(known),
             )
         # Without it, a run whose answers need no waiting would block all other trials.
         await asyncio.sleep(0)
@@ -207,7 +210,7 @@ def _outcome(
 ) -> Outcome:
     """Returns the outcome of a run, a success if every episode after the tenth succeeded."""
     numbers = statistics(episodes)
-    known, learnt = agent.knowledge, agent.memory.known()
+    known, learnt = agent.known, agent.memory.known()
     after = numbers["success_rate_after_10"]
     return Outcome(
         success=None if after is None else after == 1.0,

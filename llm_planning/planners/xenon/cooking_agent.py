@@ -1,9 +1,9 @@
-"""XENON, SC and DECKARD in the kitchen: a store of tools and a choice of actions (Appendix A).
+"""XENON, SC and DECKARD in the kitchen (Appendix A).
 
-    agent     required tool           executable action
-    XENON     AnalogyTools    (○)     FailureAware      (○)   FAM, as in Minecraft
-    SC        CorrectedTools  (△)     SelfCorrecting    (△)
-    DECKARD   PredictedTools  (×)     SuccessOnly       (×)   as in Minecraft
+    agent         required tool             executable action
+    XenonCook     revised by analogy (○)    FAM, as in Minecraft (○)
+    ScCook        predicted anew     (△)    told what failed     (△)
+    DeckardCook   as predicted       (×)    successes only       (×)
 
 Cookbook actions are the items v. Each requires one tool, so Ĝ has one edge into every node. What an
 agent experiences with one ingredient holds for all, as the paper's pairs suggest.
@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ConfigDict
 
 from llm_planning.environments.cooking.recipes import TOOLS
-from llm_planning.planners.xenon.action_policies import Shared, SuccessOnly
-from llm_planning.planners.xenon.agent import learn_from
-from llm_planning.planners.xenon.asking import CookingAsking
-from llm_planning.planners.xenon.graph_notes import Belief, GraphNotes
-from llm_planning.planners.xenon.questions import Failure, ToolQuestion
+from llm_planning.planners.xenon.algorithm import Xenon
+from llm_planning.planners.xenon.baselines import SuccessesOnly
+from llm_planning.planners.xenon.notes import Belief, GraphNotes
+from llm_planning.planners.xenon.roles import Failure, ToolQuestion
 from llm_planning.roles import gather
 from llm_planning.trace import tracing
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from llm_planning.environments.cooking.kitchen import CookingWorld
-    from llm_planning.planners.xenon.action_policies import ActionPolicy
-    from llm_planning.planners.xenon.fam import ActionMemory
+    from llm_planning.planners.xenon.asking import CookingAsking
+    from llm_planning.planners.xenon.memory import ActionMemory
 
 
 class CookingStep(NamedTuple):
@@ -71,7 +70,7 @@ class CookingKnowledge:
     Attributes:
         tools: Ĝ: v -> the one tool that it is believed to require.
         rejected: v -> tools that revisions took away from it, oldest first.
-        failures: v -> failed attempts in words, oldest first; only `CorrectedTools` keeps them.
+        failures: v -> failed attempts in words, oldest first; only `ScCook` keeps them.
         revisions: number of revisions.
         episodes: number of finished episodes.
     """
@@ -85,66 +84,58 @@ class CookingKnowledge:
     episodes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cook(Shared[CookingAsking]):
-    """What the parts of one cooking agent share.
+@dataclass(frozen=True, kw_only=True)
+class Cook(Xenon):
+    """Keeps the tool of every cookbook action as predicted, and rules out actions by FAM.
 
     Attributes:
-        knowledge: what the agent has learnt of tools.
+        roles: who answers.
+        known: what the agent has learnt of tools; `knowledge` stays empty.
         seed: of the agent's draws.
     """
 
-    knowledge: CookingKnowledge
+    roles: CookingAsking
+    known: CookingKnowledge
     seed: int
+
+    async def expect(self, cookbook_actions: Iterable[str]) -> None:
+        """Predicts the tools of new cookbook actions before an episode, all at once."""
+        tools = self.known.tools
+        new = [v for v in dict.fromkeys(cookbook_actions) if v not in tools]
+        predicted = await gather(self.predict(v) for v in new)
+        tools.update(zip(new, predicted, strict=True))
+
+    async def predict(self, cookbook_action: str) -> str:
+        """Returns the predicted tool, given similar cookbook actions and failures."""
+        known = self.known
+        examples = [(u, known.tools[u]) for u in await self.alike(cookbook_action)]
+        failures = known.failures.get(cookbook_action, ())
+        return await self.roles.predict(ToolQuestion(cookbook_action, examples, failures))
 
     async def alike(self, cookbook_action: str) -> list[str]:
         """Returns the K most similar cookbook actions that succeeded, most similar first."""
         return await self.similar.top(cookbook_action, self.memory.known(), self.k)
 
-
-class PredictedTools:
-    """Keeps the tool of every cookbook action. This class leaves them as predicted (×)."""
-
-    def __init__(self, cook: Cook) -> None:
-        self._cook = cook
-        self._knowledge = cook.knowledge
-
-    async def expect(self, cookbook_actions: Iterable[str]) -> None:
-        """Predicts the tools of new cookbook actions before an episode, all at once."""
-        tools = self._knowledge.tools
-        new = [v for v in dict.fromkeys(cookbook_actions) if v not in tools]
-        predicted = await gather(self.ask(v) for v in new)
-        tools.update(zip(new, predicted, strict=True))
-
-    def succeeded(self, cookbook_action: str) -> None:
-        """Learns nothing from a cookbook action that was carried out."""
-
-    def failed(self, failure: Failure) -> None:
-        """Learns from a subgoal that was refused; here nothing."""
-
-    async def revise(self, cookbook_action: str) -> bool:  # noqa: ARG002 - a default
-        """Revises a tool with which no executable action succeeds; here nothing changes.
-
-        Returns:
-            Whether the tool was revised.
-        """
-        return False
-
-    async def ask(self, cookbook_action: str) -> str:
-        """Returns the predicted tool, given similar cookbook actions and failures."""
-        known = self._knowledge
-        examples = [(u, known.tools[u]) for u in await self._cook.alike(cookbook_action)]
-        failures = known.failures.get(cookbook_action, ())
-        return await self._cook.roles.predict(ToolQuestion(cookbook_action, examples, failures))
+    async def revise(self, item: str) -> None:
+        """Leaves the tool as it is."""
 
 
-class CorrectedTools(PredictedTools):
-    """Has the model predict anew before each episode, told what failed, until it succeeds (△)."""
+@dataclass(frozen=True, kw_only=True)
+class DeckardCook(Cook, SuccessesOnly):
+    """DECKARD: nothing is corrected."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScCook(Cook, SuccessesOnly):
+    """SC: the model is told what failed.
+
+    It predicts tools anew before each episode until they succeed.
+    """
 
     async def expect(self, cookbook_actions: Iterable[str]) -> None:
         """Predicts anew the tools of cookbook actions that failed and never succeeded."""
-        known = self._knowledge
-        succeeded = self._cook.memory.known()
+        known = self.known
+        succeeded = self.memory.known()
         plan = list(cookbook_actions)
         for v in dict.fromkeys(plan):
             if v in known.failures and v not in succeeded:
@@ -152,53 +143,45 @@ class CorrectedTools(PredictedTools):
                 known.tools.pop(v, None)
         await super().expect(plan)
 
+    async def analyses(self, item: str) -> tuple[str, ...]:
+        """Returns all failed attempts, the model's earlier answers (Section 5.1)."""
+        return tuple(self.known.failures.get(item, ()))
+
     def failed(self, failure: Failure) -> None:
         """Keeps the attempt for the next questions."""
+        super().failed(failure)
         (tool,) = failure.believed
-        failures = self._knowledge.failures.setdefault(failure.item, [])
+        failures = self.known.failures.setdefault(failure.item, [])
         failures.append(f"{failure.action} with {tool}")
 
+    def all_invalid(self, item: str) -> bool:  # noqa: ARG002 - an override
+        """Returns False: before the next episode the tools are predicted anew in any case."""
+        return False
 
-class AnalogyTools(PredictedTools):
-    """RevisionByAnalogy for a single precondition (○; Section 4.1, Appendix A).
+
+@dataclass(frozen=True, kw_only=True)
+class XenonCook(Cook):
+    """XENON: RevisionByAnalogy for a single precondition (Section 4.1, Appendix A).
 
     A revision takes the tool of the most similar cookbook action that succeeded and whose tool was
     not tried here yet, among the top K. If there is none, it draws a tool that was not tried here.
     When all tools were tried, all of them are tried again.
     """
 
-    async def revise(self, cookbook_action: str) -> bool:
+    async def revise(self, item: str) -> None:
         """Replaces the tool."""
-        known = self._knowledge
+        known = self.known
         known.revisions += 1
-        rejected = known.rejected.setdefault(cookbook_action, [])
-        rejected.append(known.tools[cookbook_action])
+        rejected = known.rejected.setdefault(item, [])
+        rejected.append(known.tools[item])
         if len(rejected) == len(TOOLS):
             rejected.clear()
-        for tool in [known.tools[u] for u in await self._cook.alike(cookbook_action)]:
-            if tool not in rejected:
-                known.tools[cookbook_action] = tool
-                return True
-        untried = [tool for tool in TOOLS if tool not in rejected]
-        rng = Random(f"{self._cook.seed}/revision/{cookbook_action}/{known.revisions}")
-        known.tools[cookbook_action] = rng.choice(untried)
-        return True
-
-
-class SelfCorrecting(SuccessOnly):
-    """Reuses what worked, and tells the model what failed (△)."""
-
-    def __init__(self, cook: Cook) -> None:
-        super().__init__(cook)
-        self._knowledge = cook.knowledge
-
-    async def analyses(self, item: str) -> tuple[str, ...]:
-        """Returns all failed attempts, the model's earlier answers (Section 5.1)."""
-        return tuple(self._knowledge.failures.get(item, ()))
-
-    def exhausted(self, item: str) -> bool:  # noqa: ARG002 - an override
-        """Returns False: before the next episode the tools are predicted anew in any case."""
-        return False
+        alike = [known.tools[u] for u in await self.alike(item)]
+        tool = next((tool for tool in alike if tool not in rejected), None)
+        if tool is None:
+            untried = [tool for tool in TOOLS if tool not in rejected]
+            tool = Random(f"{self.seed}/revision/{item}/{known.revisions}").choice(untried)
+        known.tools[item] = tool
 
 
 def notes_on_tools(knowledge: CookingKnowledge, memory: ActionMemory) -> GraphNotes:
@@ -213,30 +196,20 @@ def notes_on_tools(knowledge: CookingKnowledge, memory: ActionMemory) -> GraphNo
     return GraphNotes(beliefs)
 
 
-async def cook(
-    world: CookingWorld,
-    *,
-    knowledge: CookingKnowledge,
-    tools: PredictedTools,
-    actions: ActionPolicy,
-    notes: GraphNotes,
-) -> CookingEpisode:
+async def cook(world: CookingWorld, *, agent: Cook) -> CookingEpisode:
     """Follows the cookbook for an episode, and learns from every timestep.
 
     Args:
         world: at the beginning of the episode.
-        knowledge: what the agent has learnt of tools.
-        tools: predicts and revises tools.
-        actions: chooses and learns executable actions.
-        notes: adds Ĝ to the trace.
+        agent: predicts tools, chooses executable actions, and learns from both.
     """
-    await tools.expect(v for v, _ in world.recipe)
-    notes.tell()
+    await agent.expect(v for v, _ in world.recipe)
+    agent.note_graph()
     steps: list[CookingStep] = []
     while not world.done:
         v, ingredient = world.direction
-        tool = knowledge.tools[v]
-        action = await actions.choose(v)
+        tool = agent.known.tools[v]
+        action = await agent.select_action(v)
         success = world.step(action, ingredient, tool)
         steps.append(CookingStep(v, ingredient, action, tool, success))
         if (trace := tracing()) is not None:
@@ -248,9 +221,7 @@ async def cook(
                 done=world.done,
             )
         failure = Failure(item=v, action=action, believed={tool: 1}, inventory={})
-        await learn_from(
-            action, v, None if success else failure, actions=actions, dependencies=tools
-        )
-        notes.tell()
-    knowledge.episodes += 1
+        await agent.learn_from(action, v, None if success else failure)
+        agent.note_graph()
+    agent.known.episodes += 1
     return CookingEpisode(game=world.name, success=world.success, steps=tuple(steps))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from random import Random
     from typing import TypeVar
 
-    from llm_planning.planners.xenon.questions import ActionQuestion, ToolQuestion
+    from llm_planning.planners.xenon.roles import ActionQuestion, ToolQuestion
     from llm_planning.roles import Role
     from llm_serving.engine import Engine
 

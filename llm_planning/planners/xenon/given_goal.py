@@ -25,28 +25,18 @@ from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld, action_set
 from llm_planning.outcome import Outcome
-from llm_planning.planners.xenon.action_policies import RandomFam, Ucb
-from llm_planning.planners.xenon.agent import Agent, Plan
-from llm_planning.planners.xenon.dependency_graph import DependencyGraph
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.parts import shared_for_one_goal
-from llm_planning.planners.xenon.revision import DependencyStore
+from llm_planning.planners.xenon.asking import MinecraftAsking
+from llm_planning.planners.xenon.graph import DependencyGraph
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
+from llm_planning.planners.xenon.settings import AskingSettings, MemorySettings, UcbSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.text_world import World
-    from llm_planning.planners.xenon.action_policies import ActionPolicy, Shared
-    from llm_planning.planners.xenon.agent import Reprompt, Subgoal
-    from llm_planning.planners.xenon.asking import MinecraftAsking
-    from llm_planning.planners.xenon.settings import (
-        AskingSettings,
-        MemorySettings,
-        SelectionSettings,
-        UcbSettings,
-    )
+    from llm_planning.planners.xenon.algorithm import Plan, Subgoal, Xenon
+    from llm_planning.planners.xenon.settings import SelectionSettings
     from llm_planning.roles import Asking, Engines
     from llm_planning.settings import Settings
     from llm_planning.specs import Problem
@@ -83,11 +73,9 @@ async def obtain(
     goal: str,
     world: World,
     *,
-    knowledge: Knowledge,
+    agent: Xenon,
     truth: Knowledge,
-    actions: ActionPolicy,
     until: int,
-    reprompt: Reprompt | None = None,
 ) -> GoalAttempt:
     """Plans and acts until the goal is obtained or the episode ends.
 
@@ -96,21 +84,13 @@ async def obtain(
     Args:
         goal: g.
         world: at the beginning of an episode.
-        knowledge: the knowledge to plan with, as `fixed` returns it.
+        agent: plans with knowledge as `fixed` returns it.
         truth: the true knowledge, which tells the requirements that a plan leaves out.
-        actions: chooses actions and learns from their outcomes.
         until: the horizon, in environment steps.
-        reprompt: frees a controller that is stuck.
     """
     plans: list[Plan] = []
-    agent = Agent(
-        knowledge=knowledge,
-        dependencies=DependencyStore(knowledge),
-        actions=actions,
-        select_goal=lambda: None if goal in world.inventory else goal,
-        reprompt=reprompt,
-    )
-    await agent.learn(world, until=until, watch=plans.extend)
+    while world.steps < until and goal not in world.inventory:
+        plans += await agent.pursue(goal, world, until=until)
     omitted: set[str] = set()
     for plan in plans:
         needed = {item for _, item in truth.aggregated(goal, plan.inventory)}
@@ -156,14 +136,13 @@ async def play(
     goal: str,
     world: World,
     *,
+    agent: Xenon,
+    truth: Knowledge,
     book: RuleBook,
-    knowledge: Knowledge | None = None,
-    actions: ActionPolicy,
     until: int,
     judged_by: str,
     settings: Settings,
     seed: int,
-    reprompt: Reprompt | None = None,
     asking: Asking | None = None,
 ) -> Outcome:
     """Tries to obtain a goal, and reports the episode.
@@ -180,30 +159,20 @@ async def play(
     Args:
         goal: g.
         world: at the beginning of an episode.
+        agent: plans with knowledge as `fixed` returns it.
+        truth: the true knowledge.
         book: the rules.
-        knowledge: the knowledge to plan with; by default the true graph.
-        actions: chooses actions and learns from their outcomes.
         until: the horizon, in environment steps.
         judged_by: name of the world, as the basis of success.
         settings: of the run.
         seed: of the run.
-        reprompt: frees a controller that is stuck.
         asking: who answers; None for nobody.
 
     Raises:
         UnknownGoalError: there is no such goal.
     """
     group = group_of(goal)
-    truth = true_knowledge(book, world.items, goal)
-    attempt = await obtain(
-        goal,
-        world,
-        knowledge=knowledge or truth,
-        truth=truth,
-        actions=actions,
-        until=until,
-        reprompt=reprompt,
-    )
+    attempt = await obtain(goal, world, agent=agent, truth=truth, until=until)
 
     def invalid(subgoal: Subgoal) -> bool:
         return subgoal.item not in book or subgoal.action != book.rule(subgoal.item).action
@@ -247,90 +216,52 @@ def _text(attempt: GoalAttempt) -> str:
 # Figure 25 ----------------------------------------------------------------------------------------
 
 
-async def select_by_draws(
-    problem: Problem[Any],
-    *,
-    engines: Engines,  # noqa: ARG001 - it asks no model
-    settings: SelectionSettings,
-    seed: int,
-    actions: Callable[[TextWorld, Any, Random], ActionPolicy],
-) -> Outcome:
-    """Obtains one goal with the true graph, and asks no model.
-
-    Args:
-        problem: its task is the goal item.
-        engines: not asked.
-        settings: of the run.
-        seed: of the draws.
-        actions: makes the action policy from the world, the settings and the draws.
-
-    Raises:
-        UnknownGoalError: there is no such goal.
-    """
-    world = _text_world(settings)
-    policy = actions(world, settings, Random(f"actions {seed}"))
-    return await _select(problem, world, policy, settings=settings, seed=seed)
-
-
-def random_fam(world: TextWorld, settings: MemorySettings, rng: Random) -> RandomFam:
-    """Makes the policy of Random+FAM."""
-    return RandomFam(ActionMemory(world.verbs, x0=settings.x0), rng=rng)
-
-
-def ucb(world: TextWorld, settings: UcbSettings, rng: Random) -> Ucb:
-    """Makes the policy of UCB. It reads only the counts of the memory, so x_0 has no effect."""
-    return Ucb(ActionMemory(world.verbs, x0=1), c=settings.c, rng=rng)
-
-
-async def select_by_asking(
+async def select(
     problem: Problem[Any],
     *,
     engines: Engines,
-    settings: AskingSettings,
+    settings: SelectionSettings,
     seed: int,
-    actions: Callable[[Shared[MinecraftAsking]], ActionPolicy],
+    agent: type[Xenon],
 ) -> Outcome:
-    """Obtains one goal with the true graph, and asks a model or an oracle.
+    """Obtains one goal with the true graph.
 
     Args:
         problem: its task is the goal item.
         engines: answer questions; the default one embeds names.
         settings: of the run.
-        seed: of the oracle's errors.
-        actions: makes the action policy.
+        seed: of the draws and of the oracle's errors.
+        agent: chooses the actions.
 
     Raises:
         UnknownGoalError: there is no such goal.
     """
-    world = _text_world(settings)
-    shared = shared_for_one_goal(settings, world, engines, seed=seed)
-    return await _select(
-        problem, world, actions(shared), settings=settings, seed=seed, asking=shared.roles
+    world = TextWorld(game_rules(), verbs=action_set(settings.verbs))
+    # Random+FAM and UCB ask nobody.
+    asks = settings if isinstance(settings, AskingSettings) else AskingSettings.read({})
+    asking = MinecraftAsking(world, engines, asks, seed=seed)
+    truth = true_knowledge(world.book, world.items, problem.task)
+    own: dict[str, Any] = {"c": settings.c} if isinstance(settings, UcbSettings) else {}
+    # UCB rules nothing out.
+    x0 = settings.x0 if isinstance(settings, MemorySettings) else 1
+    chooser = agent(
+        knowledge=truth,
+        memory=ActionMemory(world.verbs, x0=x0),
+        similar=Similar(engines.default),
+        roles=asking,
+        rng=Random(f"actions {seed}"),
+        k=asks.k,
+        **own,
     )
-
-
-async def _select(
-    problem: Problem[Any],
-    world: TextWorld,
-    policy: ActionPolicy,
-    *,
-    settings: SelectionSettings,
-    seed: int,
-    asking: Asking | None = None,
-) -> Outcome:
-    """Runs one episode in the text world."""
     return await play(
         problem.task,
         world,
+        agent=chooser,
+        truth=truth,
         book=world.book,
-        actions=policy,
         until=settings.steps,
         judged_by="text world",
         settings=settings,
         seed=seed,
         asking=asking,
     )
-
-
-def _text_world(settings: SelectionSettings) -> TextWorld:
-    return TextWorld(game_rules(), verbs=action_set(settings.verbs))

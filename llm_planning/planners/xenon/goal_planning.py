@@ -18,6 +18,7 @@ after its `patience`.
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -30,35 +31,32 @@ from llm_planning.environments.minecraft.controller_data import PATIENCE
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon.action_policies import (
-    FailureAware,
-    SuccessOnly,
-    TrueActions,
-)
-from llm_planning.planners.xenon.asking import always_intervene
-from llm_planning.planners.xenon.dependency_graph import DependencyGraph
-from llm_planning.planners.xenon.given_goal import fixed, play
-from llm_planning.planners.xenon.graph_initialization import (
+from llm_planning.planners.xenon.algorithm import Xenon
+from llm_planning.planners.xenon.asking import MinecraftAsking, always_intervene
+from llm_planning.planners.xenon.baselines import SuccessesOnly, TrueActions
+from llm_planning.planners.xenon.given_goal import fixed, play, true_knowledge
+from llm_planning.planners.xenon.graph import (
     PLANS,
+    DependencyGraph,
     demonstrate,
     predict_requirements,
 )
-from llm_planning.planners.xenon.knowledge import Knowledge
-from llm_planning.planners.xenon.parts import shared_for_one_goal
-from llm_planning.planners.xenon.questions import StuckQuestion
-from llm_planning.planners.xenon.roles import CAPTION, INTERVENE
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
+from llm_planning.planners.xenon.roles import CAPTION, INTERVENE, StuckQuestion
 from llm_planning.planners.xenon.saved import Saved
-from llm_planning.planners.xenon.settings import FIRST, TRUTH, RepromptingSettings
+from llm_planning.planners.xenon.settings import (
+    FIRST,
+    TRUTH,
+    PlanningSettings,
+    RepromptingSettings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.xenon.action_policies import ActionPolicy, Shared
-    from llm_planning.planners.xenon.agent import Reprompt
-    from llm_planning.planners.xenon.asking import MinecraftAsking
-    from llm_planning.planners.xenon.questions import Decide
-    from llm_planning.planners.xenon.settings import ControllerSettings, PlanningSettings
+    from llm_planning.planners.xenon.roles import Decide
+    from llm_planning.planners.xenon.settings import ControllerSettings
     from llm_planning.roles import Asking, Engines
     from llm_planning.roles.seeing import See
     from llm_planning.specs import Problem
@@ -101,31 +99,45 @@ def caption_of(world: SimulatedWorld, asking: Asking, *, see: See) -> Caption:
     return picture if see == "picture" else both
 
 
-def successes_taken_over(asking: Shared[MinecraftAsking]) -> SuccessOnly:
-    """Makes the policy that reuses the successes of a saved FAM, not its failures (Table 17)."""
-    asking.memory.restore({**asking.memory.to_json(), "failures": {}})
-    return SuccessOnly(asking)
-
-
-def reprompting(world: SimulatedWorld, caption: Caption, decide: Decide) -> Reprompt:
-    """Returns a check that gives a controller another task while it is stuck (CRe).
+@dataclass(frozen=True, kw_only=True)
+class Reprompting(Xenon):
+    """XENON with context-aware reprompting: a controller that is stuck gets another task.
 
     A freed controller goes on with the subgoal. Otherwise the check is repeated after each interval
     without progress until the episode ends.
 
-    Args:
+    Attributes:
         world: the controller's world; it has a patience.
         caption: says in words what the controller sees.
         decide: finds a temporary task from that (Figure 17, second step).
     """
 
-    async def reprompt(action: str, item: str) -> bool:
-        stalled = world.stalled
-        if stalled and await decide(StuckQuestion(await caption(), f"{action} {item}", item)):
-            world.rescue()
+    world: SimulatedWorld
+    caption: Caption
+    decide: Decide
+
+    async def tries_again(self, action: str, item: str) -> bool:
+        """Whether the controller was stuck; frees it if another task is found."""
+        stalled = self.world.stalled
+        if stalled:
+            question = StuckQuestion(await self.caption(), f"{action} {item}", item)
+            if await self.decide(question):
+                self.world.rescue()
         return stalled
 
-    return reprompt
+
+@dataclass(frozen=True, kw_only=True)
+class TrueReprompted(TrueActions, Reprompting):
+    """OracleActionPlanner."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuccessesTakenOver(SuccessesOnly):
+    """Reuses the successes of a saved FAM, not its failures (Table 17)."""
+
+    def __post_init__(self) -> None:
+        """Forgets the failures."""
+        self.memory.restore({**self.memory.to_json(), "failures": {}})
 
 
 async def plan_and_act(
@@ -134,39 +146,46 @@ async def plan_and_act(
     engines: Engines,
     settings: PlanningSettings,
     seed: int,
-    actions: Callable[[Shared[MinecraftAsking]], ActionPolicy],
-    patience: int | None,
+    agent: type[Xenon],
 ) -> Outcome:
     """Plans and acts for one given goal in one episode, as XENON or an ablation.
 
     Args:
         problem: its task is the goal item.
         engines: answer questions; the default one embeds names.
-        settings: of the run.
+        settings: of the run; those of CRe if they say what it sees.
         seed: of the oracle's errors and of the controller.
-        actions: makes the action policy.
-        patience: steps without progress after which CRe looks for another task; None: a stuck
-            controller stays so until the episode ends.
+        agent: plans; with CRe it is `Reprompting`.
 
     Raises:
         UnknownGoalError: there is no such goal.
         SavedKnowledgeError: the file of the learned graph cannot be read.
     """
-    text = TextWorld(game_rules())
-    world = _simulated(text, problem.task, settings, seed, patience=patience)
-    shared = shared_for_one_goal(settings, text, engines, seed=seed)
-    asking, reprompt = shared.roles, None
-    if patience is not None:
-        see = settings.see if isinstance(settings, RepromptingSettings) else "words"
-        reprompt = reprompting(world, caption_of(world, asking, see=see), asking.of(INTERVENE))
-    believed = await _believed(settings, shared, text, problem.task)
+    goal, text = problem.task, TextWorld(game_rules())
+    reprompts = isinstance(settings, RepromptingSettings)
+    world = _simulated(text, goal, settings, seed, patience=PATIENCE if reprompts else None)
+    asking = MinecraftAsking(text, engines, settings, seed=seed)
+    own: dict[str, Any] = {}
+    if isinstance(settings, RepromptingSettings):
+        caption = caption_of(world, asking, see=settings.see)
+        own = {"world": world, "caption": caption, "decide": asking.of(INTERVENE)}
+    memory, similar = ActionMemory(text.verbs, x0=settings.x0), Similar(engines.default)
+    truth = true_knowledge(text.book, world.items, goal)
+    believed = await _believed(settings, asking, memory, similar, goal)
+    planner = agent(
+        knowledge=believed or truth,
+        memory=memory,
+        similar=similar,
+        roles=asking,
+        k=settings.k,
+        **own,
+    )
     return await play(
-        problem.task,
+        goal,
         world,
+        agent=planner,
+        truth=truth,
         book=text.book,
-        knowledge=believed,
-        actions=actions(shared),
-        reprompt=reprompt,
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,
@@ -178,7 +197,7 @@ async def plan_and_act(
 async def plan_with_true_actions(
     problem: Problem[Any],
     *,
-    engines: Engines,  # noqa: ARG001 - it asks no model
+    engines: Engines,
     settings: ControllerSettings,
     seed: int,
 ) -> Outcome:
@@ -187,14 +206,27 @@ async def plan_with_true_actions(
     Raises:
         UnknownGoalError: there is no such goal.
     """
-    text = TextWorld(game_rules())
-    world = _simulated(text, problem.task, settings, seed, patience=PATIENCE)
-    return await play(
-        problem.task,
-        world,
+    goal, text = problem.task, TextWorld(game_rules())
+    world = _simulated(text, goal, settings, seed, patience=PATIENCE)
+    truth = true_knowledge(text.book, world.items, goal)
+    # It asks nobody.
+    asking = MinecraftAsking(text, engines, PlanningSettings.read({}), seed=seed)
+    planner = TrueReprompted(
+        knowledge=truth,
+        memory=ActionMemory(text.verbs, x0=1),
+        similar=Similar(engines.default),
+        roles=asking,
         book=text.book,
-        actions=TrueActions(text.book),
-        reprompt=reprompting(world, in_words(world), always_intervene),
+        world=world,
+        caption=in_words(world),
+        decide=always_intervene,
+    )
+    return await play(
+        goal,
+        world,
+        agent=planner,
+        truth=truth,
+        book=text.book,
         until=world.horizon,
         judged_by=LABEL,
         settings=settings,
@@ -216,23 +248,27 @@ def _simulated(
 
 
 async def _believed(
-    settings: PlanningSettings, asking: Shared[MinecraftAsking], text: TextWorld, goal: str
+    settings: PlanningSettings,
+    asking: MinecraftAsking,
+    memory: ActionMemory,
+    similar: Similar,
+    goal: str,
 ) -> Knowledge | None:
     """Fills the action memory and returns the knowledge to plan with, None for the true graph."""
     if settings.graph not in {TRUTH, FIRST}:
         saved = Saved.load(Path(settings.graph))
-        saved.recall(asking.memory)
-        learned = saved.knowledge()
-        return fixed(learned.graph, goal, learned.kept)
+        saved.recall(memory)
+        return fixed(saved.graph(), goal, saved.kept)
     known = Knowledge(DependencyGraph(GOALS_67))
-    demonstrate(PLANS, text, knowledge=known, actions=FailureAware(asking))
+    demonstrate(
+        PLANS,
+        asking.domain,
+        knowledge=known,
+        succeeded=lambda action, item: memory.record(action, item, True),
+    )
     if settings.graph == TRUTH:
         return None
     await predict_requirements(
-        known,
-        predict=asking.roles.predict,
-        similar=asking.similar,
-        k=asking.k,
-        most=settings.most,
+        known, predict=asking.predict, similar=similar, k=settings.k, most=settings.most
     )
     return fixed(known.graph, goal, known.kept)

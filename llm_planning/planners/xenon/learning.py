@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,31 +15,40 @@ from llm_planning.environments.minecraft.goals import goal_set
 from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld, action_set
-from llm_planning.planners.xenon.agent import Agent
+from llm_planning.planners.xenon import baselines, plus
+from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.asking import MinecraftAsking
-from llm_planning.planners.xenon.dependency_graph import DependencyGraph
-from llm_planning.planners.xenon.fam import ActionMemory
-from llm_planning.planners.xenon.goals import least_attempted
-from llm_planning.planners.xenon.graph_initialization import PLANS, Initial, demonstrate
-from llm_planning.planners.xenon.graph_notes import notes_on
-from llm_planning.planners.xenon.knowledge import Knowledge
+from llm_planning.planners.xenon.graph import PLANS, DependencyGraph, Initial, demonstrate
 from llm_planning.planners.xenon.learning_report import Curve, LearningResult, learning_outcome
-from llm_planning.planners.xenon.parts import Learner, predicted
+from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
+from llm_planning.planners.xenon.notes import notes_on
 from llm_planning.planners.xenon.saved import Saved, run_of, save_knowledge
-from llm_planning.planners.xenon.similarity import Similar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.outcome import Outcome
-    from llm_planning.planners.xenon.action_policies import ActionPolicy, Shared
-    from llm_planning.planners.xenon.goals import SelectGoal
-    from llm_planning.planners.xenon.revision import DependencyStore
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.roles import Engines
     from llm_planning.specs import Problem
+
+AGENTS: Mapping[str, type[Xenon]] = {
+    "xenon": Xenon,
+    "sc": baselines.Sc,
+    "adam": baselines.Adam,
+    "deckard": baselines.Deckard,
+    "rand": baselines.Rand,
+    "xenon-self-actions": baselines.SelfReflection,
+    "xenon-no-actions": baselines.SuccessesOnly,
+    "xenon-self-dependencies": baselines.SelfCorrection,
+    "xenon-no-dependencies": baselines.AsPredicted,
+    "xenon-no-correction": baselines.NoCorrection,
+    "xenon-plus-a4": plus.Ranked,
+    "xenon-plus": plus.XenonPlus,
+}
+"""Name -> the agent that saved files mean by it."""
 
 
 async def learn(
@@ -47,10 +57,7 @@ async def learn(
     engines: Engines,
     settings: LearningSettings,
     seed: int,
-    dependencies: Callable[[Learner], DependencyStore],
-    actions: Callable[[Shared[MinecraftAsking]], ActionPolicy],
-    goals: Callable[[Learner], SelectGoal],
-    guess: Callable[[Learner], Awaitable[Initial]] = predicted,
+    agent: str,
     closed: bool = False,
 ) -> Outcome:
     """Lets an agent learn the goals of a task.
@@ -60,17 +67,18 @@ async def learn(
         engines: answer the agent's questions; the default one embeds names.
         settings: of the run.
         seed: of perturbations, goals, the oracle's errors and the controller.
-        dependencies: keeps and revises Ĝ; a function of `parts`, like the next three.
-        actions: chooses and learns actions.
-        goals: chooses goals.
-        guess: fills Ĝ before the agent acts.
+        agent: one of `AGENTS`.
         closed: whether answers may use only the names that the agent is told.
 
     Raises:
         UnknownGoalSetError: there is no such set.
-        SettingsError: the folder of the setting `save` is missing or cannot be written to.
-        SavedKnowledgeError: the saved file cannot be read or written, or is of another run.
+        SettingsError: the setting `save` names no place where a file can be written.
+        SavedKnowledgeError: the file cannot be written, or is of another run.
     """
+    run = run_of(settings, agent=agent, task=problem.task, model=engines.name, seed=seed)
+    path = Path(at_home(settings.save))
+    if settings.save:
+        Saved.of(path, run)
     game, wanted = game_rules(), goal_set(problem.task)
     perturbed = perturb(
         game,
@@ -81,64 +89,45 @@ async def learn(
     )
     unperturbed = TextWorld(game, goals=wanted, verbs=action_set(settings.verbs))
     told = unperturbed.items if settings.names == "all" else wanted
-    names = told if closed else None
-    roles = MinecraftAsking(unperturbed, engines, settings, seed=seed, names=names)
-    learner = Learner(
-        memory=ActionMemory(unperturbed.verbs, x0=settings.x0),
+    roles = MinecraftAsking(
+        unperturbed, engines, settings, seed=seed, names=told if closed else None
+    )
+    known = Knowledge(DependencyGraph(told))
+    memory = ActionMemory(unperturbed.verbs, x0=settings.x0)
+    learner = AGENTS[agent](
+        knowledge=known,
+        memory=memory,
         similar=Similar(engines.default),
         roles=roles,
+        rng=random.Random(f"goals {seed}"),
         k=settings.k,
-        knowledge=Knowledge(DependencyGraph(told)),
-        settings=settings,
+        c0=settings.c0,
+        alpha_s=settings.alpha_s,
+        alpha_i=settings.alpha_i,
+        notes=notes_on(known, memory),
     )
-    # Saved files tell agents apart by the names of their parts; "held" means closed.
-    parts = [dependencies.__name__, actions.__name__, goals.__name__, *(["held"] if closed else [])]
-    run = run_of(settings, agent=parts, task=problem.task, model=engines.name, seed=seed)
-    path = Path(at_home(settings.save))
-    saved = Saved.resume(path, run, episodes=settings.episodes) if settings.save else None
-    policy = actions(learner)
-    initial, demonstrated = await _begin(learner, policy, unperturbed, guess)
-    before = learner.knowledge.graph.copy()
-    progress = Progress(rng=random.Random(f"goals {seed}"))
-    if saved:
-        learner, progress = _resumed(saved, learner)
-    known, store, select = learner.knowledge, dependencies(learner), goals(learner)
-    if saved:
-        store.state.restore(saved.notes)
-        policy.state.restore(saved.notes)
+    demonstrate(PLANS[: settings.plans], unperturbed, knowledge=known, succeeded=learner.succeeded)
+    demonstrated = frozenset(known.demonstrated)
     if settings.initial == "truth":
-        select = least_attempted(lambda: [g for g in wanted if g not in known.obtained])
-    agent = Agent(
-        knowledge=known,
-        dependencies=store,
-        actions=policy,
-        select_goal=lambda: select(known, progress.rng),
-        notes=notes_on(known, learner.memory),
-    )
+        initial = Initial()
+        for v in unperturbed.items:
+            rule = unperturbed.book.rule(v)
+            known.graph.require(v, rule.requirements, makes=rule.makes)
+    else:
+        initial = await learner.initialise(roles.predict, most=settings.most)
+    before = known.graph.copy()
     first = game if settings.change_at else perturbed.book
     world = TextWorld(first, goals=wanted, verbs=unperturbed.verbs)
-    truth: dict[str, Mapping[str, int]] = {g: first.requirements(g) for g in wanted}
-    while progress.episodes < settings.episodes:
-        await _episode(
-            agent,
-            _world(world, settings, seed, progress.episodes),
-            settings,
-            perturbed=perturbed,
-            truth=truth,
-            progress=progress,
-        )
-        progress.episodes += 1
+    learning = _Run(
+        agent=learner,
+        settings=settings,
+        perturbed=perturbed,
+        truth={g: first.requirements(g) for g in wanted},
+    )
+    for episode in range(settings.episodes):
+        await learning.play(_world(world, settings, seed, episode), begun=episode * settings.steps)
         if settings.save:
-            save_knowledge(
-                path,
-                known,
-                learner.memory,
-                states=(store.state, policy.state),
-                run=run,
-                episodes=progress.episodes,
-                goals=progress.rng,
-                curve=progress.curve.points,
-            )
+            save_knowledge(path, known, memory, run=run, episodes=episode + 1)
     return learning_outcome(
         LearningResult(
             goals=wanted,
@@ -147,7 +136,7 @@ async def learn(
             before=before,
             demonstrated=demonstrated,
             initial=initial,
-            curve=progress.curve,
+            curve=learning.curve,
         ),
         task=problem.task,
         settings=settings,
@@ -156,69 +145,64 @@ async def learn(
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class Progress:
-    """How far a run has come.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A run, and how far it has come.
 
     Attributes:
-        rng: breaks ties between goals.
-        episodes: number of finished episodes.
+        agent: learns.
+        settings: of the run.
+        perturbed: the rules, and the items that they change.
+        truth: goal -> its requirements now.
         curve: N_true and the goals obtained over time.
+        attempts: goal -> how often it was tried, where the graph is known (Appendix K.8).
     """
 
-    rng: random.Random
-    episodes: int = 0
+    agent: Xenon
+    settings: LearningSettings
+    perturbed: Perturbed
+    truth: dict[str, Mapping[str, int]]
     curve: Curve = field(default_factory=Curve)
+    attempts: Counter[str] = field(default_factory=Counter)
 
+    async def play(self, world: World, *, begun: int) -> None:
+        """Runs one episode. At step `change_at` the rules and the truth change.
 
-async def _begin(
-    learner: Learner,
-    actions: ActionPolicy,
-    unperturbed: TextWorld,
-    guess: Callable[[Learner], Awaitable[Initial]],
-) -> tuple[Initial, frozenset[str]]:
-    """Fills Ĝ before the first step: human-written plans, then the prior or the truth.
+        Args:
+            world: at the beginning of the episode.
+            begun: environment steps of the episodes before.
+        """
+        known, settings, perturbed = self.agent.knowledge, self.settings, self.perturbed
+        explore = self._try_goals if settings.initial == "truth" else self.agent.learn
 
-    Returns:
-        What was predicted, and the items that the plans obtained.
-    """
-    known, settings = learner.knowledge, learner.settings
-    demonstrate(PLANS[: settings.plans], unperturbed, knowledge=known, actions=actions)
-    demonstrated = frozenset(known.demonstrated)
-    if settings.initial != "truth":
-        return await guess(learner), demonstrated
-    for v in unperturbed.items:
-        rule = unperturbed.book.rule(v)
-        known.graph.require(v, rule.requirements, makes=rule.makes)
-    return Initial(), demonstrated
+        def note(_: object = None) -> None:
+            obtained = sum(g in known.obtained for g in self.truth)
+            self.curve.note(begun + world.steps, known.graph.n_true(self.truth), obtained)
 
-
-async def _episode(
-    agent: Agent,
-    world: World,
-    settings: LearningSettings,
-    *,
-    perturbed: Perturbed,
-    truth: dict[str, Mapping[str, int]],
-    progress: Progress,
-) -> None:
-    """Runs one episode. At step `change_at` the rules and the truth change."""
-    known, begun = agent.knowledge, progress.episodes * settings.steps
-
-    def note(_: object = None) -> None:
-        obtained = sum(g in known.obtained for g in truth)
-        progress.curve.note(begun + world.steps, known.graph.n_true(truth), obtained)
-
-    note()
-    if settings.change_at and perturbed.items and isinstance(world, TextWorld):
-        await agent.learn(world, until=settings.change_at, watch=note)
-        # If nothing is left to try, the agent waits for the change.
-        world.steps = max(world.steps, settings.change_at)
-        world.change(perturbed.book)
-        agent.forget(perturbed.items)
-        truth.update((g, perturbed.book.requirements(g)) for g in truth)
         note()
-    await agent.learn(world, until=settings.steps, watch=note)
+        if settings.change_at and perturbed.items and isinstance(world, TextWorld):
+            await explore(world, until=settings.change_at, watch=note)
+            # If nothing is left to try, the agent waits for the change.
+            world.steps = max(world.steps, settings.change_at)
+            world.change(perturbed.book)
+            self.agent.forget(perturbed.items)
+            self.truth.update((g, perturbed.book.requirements(g)) for g in self.truth)
+            note()
+        await explore(world, until=settings.steps, watch=note)
+
+    async def _try_goals(
+        self, world: World, *, until: int, watch: Callable[[object], None]
+    ) -> None:
+        """Tries the least attempted of the goals not yet obtained (Appendix K.8)."""
+        agent = self.agent
+        while world.steps < until:
+            missing = [g for g in self.truth if g not in agent.knowledge.obtained]
+            if not missing:
+                return
+            fewest = min(self.attempts[g] for g in missing)
+            goal = agent.rng.choice([g for g in missing if self.attempts[g] == fewest])
+            self.attempts[goal] += 1
+            watch(await agent.pursue(goal, world, until=until))
 
 
 def _world(text: TextWorld, settings: LearningSettings, seed: int, episode: int) -> World:
@@ -227,10 +211,3 @@ def _world(text: TextWorld, settings: LearningSettings, seed: int, episode: int)
         return text.clone()
     chance = int.from_bytes(hashlib.sha256(f"{seed} {episode}".encode()).digest()[:8], "big")
     return SimulatedWorld(text, profile=settings.controller, horizon=settings.steps, seed=chance)
-
-
-def _resumed(saved: Saved, learner: Learner) -> tuple[Learner, Progress]:
-    """Goes on with a saved run: its knowledge replaces the agent's first beliefs."""
-    saved.recall(learner.memory)
-    progress = Progress(rng=saved.generator(), episodes=saved.episodes, curve=Curve([*saved.curve]))
-    return replace(learner, knowledge=saved.knowledge()), progress

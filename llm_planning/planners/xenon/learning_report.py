@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
 from llm_planning.outcome import Outcome
-from llm_planning.planners.xenon.dependency_graph import ancestors
+from llm_planning.planners.xenon.graph import ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.planners.xenon.dependency_graph import DependencyGraph
-    from llm_planning.planners.xenon.graph_initialization import Initial
-    from llm_planning.planners.xenon.knowledge import Knowledge
-    from llm_planning.planners.xenon.questions import Requirements
+    from llm_planning.planners.xenon.graph import DependencyGraph, Initial
+    from llm_planning.planners.xenon.memory import Knowledge
+    from llm_planning.planners.xenon.roles import Requirements
     from llm_planning.planners.xenon.settings import LearningSettings
 
 MARKS = 20

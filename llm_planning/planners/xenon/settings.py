@@ -87,8 +87,8 @@ class LearningSettings(MinecraftSettings):
         alpha_i: α_i, quantity of each resource that an inadmissible item requires.
         k: K, number of similar items to learn from (key `K`).
         most: most items whose requirements are asked for, a bound on hallucination.
-        save: file to which learned knowledge is written after each episode, and from which a
-            stopped run goes on; empty: it is not saved.
+        save: file to which the learned graph and action memory are written after each episode, for
+            `graph` of another run; empty: they are not saved.
     """
 
     read_when: ClassVar[ReadWhen] = {

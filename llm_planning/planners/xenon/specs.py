@@ -1,19 +1,18 @@
 """The planners of XENON's paper by name: XENON, its ablations and its baselines.
 
 The agents that learn are rows of Tables 1, 5 and 8. XENON+ (ours) is XENON with five additions. It
-knows the names of all items; an item that was gathered is a resource; the model's answers use known
-names only; its log-probabilities propose more candidates; nothing is tried twice. `xenon-plus-a1`
-to `xenon-plus-a4` have the first one to four of these.
+knows the names of all items (`xenon-plus-a1`); an item that was gathered is a resource; the model's
+answers use known names only; its log-probabilities propose more candidates (all four:
+`xenon-plus-a4`); nothing is tried twice.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from llm_planning.environments.minecraft.controller_data import PATIENCE
 from llm_planning.environments.minecraft.goals import GOAL_SETS
-from llm_planning.planners.xenon import cooking, cooking_agent, given_goal, goal_planning, parts
-from llm_planning.planners.xenon.action_policies import FailureAware, SuccessOnly
+from llm_planning.planners.xenon import baselines, cooking, given_goal, goal_planning
+from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.learning import learn
 from llm_planning.planners.xenon.settings import (
     EXAMPLES,
@@ -61,19 +60,6 @@ _COOK = partial(
     benchmark=Benchmark(domain="cooking", tasks=cooking.COOKING_TASKS),
 )
 
-_XENON = partial(learn, dependencies=parts.analogy, actions=parts.fam, goals=parts.by_dex)
-_DECKARD = partial(
-    learn,
-    dependencies=parts.as_predicted,
-    actions=parts.successes_only,
-    goals=parts.by_frontier,
-)
-_RAND = partial(_DECKARD, actions=parts.no_memory, goals=parts.at_random)
-_MINED = partial(_XENON, dependencies=parts.analogy_gathered)
-_CLOSED = partial(_MINED, closed=True)
-_RANKED = partial(_CLOSED, dependencies=parts.analogy_ranked)
-_XENON_PLUS = partial(_CLOSED, dependencies=parts.analogy_refuting, goals=parts.by_dex_of_unrefuted)
-
 _QUANTITIES = (never("only revision by analogy writes quantities of its own"),)
 _NO_ANALOGY = {
     **dict.fromkeys(("alpha_s", "alpha_i"), _QUANTITIES),
@@ -81,30 +67,24 @@ _NO_ANALOGY = {
     "K": EXAMPLES,
 }
 _TRUE_GRAPH = {"x0": [never("it counts no failures of an action, and its graph is never revised")]}
-_PLAN = partial(goal_planning.plan_and_act, actions=parts.fam, patience=None)
 
 SPECS: tuple[PlannerSpec, ...] = (
     _LEARNER(
         name="xenon",
         summary="XENON: requirements revised by analogy, actions by failures, goals by difficulty",
-        run=_XENON,
+        run=partial(learn, agent="xenon"),
     ),
     _LEARNER(
         name="sc",
         summary="SC: requirements and actions corrected by the LLM itself",
-        run=partial(_RAND, dependencies=parts.self_correction, actions=parts.self_reflection),
+        run=partial(learn, agent="sc"),
         roles=("predict", "choose", "correct", "analyse"),
         read_when=_NO_ANALOGY,
     ),
     _LEARNER(
         name="adam",
         summary="ADAM: every unknown item requires 8 of all resources",
-        run=partial(
-            _RAND,
-            dependencies=parts.eight_of_everything,
-            actions=parts.successes_only,
-            guess=parts.nothing_predicted,
-        ),
+        run=partial(learn, agent="adam"),
         roles=("choose",),
         read_when={
             **{key: one for key, one in _NO_ANALOGY.items() if key != "alpha_i"},
@@ -114,44 +94,44 @@ SPECS: tuple[PlannerSpec, ...] = (
     _LEARNER(
         name="deckard",
         summary="DECKARD: requirements as predicted, successful actions kept",
-        run=_DECKARD,
+        run=partial(learn, agent="deckard"),
         read_when={key: one for key, one in _NO_ANALOGY.items() if key != "c0"},
     ),
     _LEARNER(
         name="rand",
         summary="RAND: requirements as predicted, no memory, random goals",
-        run=_RAND,
+        run=partial(learn, agent="rand"),
         read_when=_NO_ANALOGY,
     ),
     # Table 5, rows 2 to 6.
     _LEARNER(
         name="xenon-self-actions",
         summary="XENON, but actions corrected by the LLM itself",
-        run=partial(_XENON, actions=parts.self_reflection),
+        run=partial(learn, agent="xenon-self-actions"),
         roles=("predict", "choose", "analyse"),
     ),
     _LEARNER(
         name="xenon-no-actions",
         summary="XENON without correction of actions",
-        run=partial(_XENON, actions=parts.successes_only),
+        run=partial(learn, agent="xenon-no-actions"),
     ),
     _LEARNER(
         name="xenon-self-dependencies",
         summary="XENON, but requirements corrected by the LLM itself",
-        run=partial(_XENON, dependencies=parts.self_correction),
+        run=partial(learn, agent="xenon-self-dependencies"),
         roles=("predict", "choose", "correct"),
         read_when=_NO_ANALOGY,
     ),
     _LEARNER(
         name="xenon-no-dependencies",
         summary="XENON without correction of requirements",
-        run=partial(_XENON, dependencies=parts.as_predicted),
+        run=partial(learn, agent="xenon-no-dependencies"),
         read_when=_NO_ANALOGY,
     ),
     _LEARNER(
         name="xenon-no-correction",
         summary="XENON without any correction",
-        run=partial(_XENON, dependencies=parts.as_predicted, actions=parts.successes_only),
+        run=partial(learn, agent="xenon-no-correction"),
         read_when=_NO_ANALOGY,
     ),
     # XENON+ and its ablation.
@@ -159,64 +139,52 @@ SPECS: tuple[PlannerSpec, ...] = (
         name="xenon-plus-a1",
         aliases=("xenon-names",),
         summary="XENON that knows the names of all items",
-        run=_XENON,
-    ),
-    _INFORMED_LEARNER(
-        name="xenon-plus-a2",
-        aliases=("xenon-names-mined",),
-        summary="xenon-plus-a1 that counts gathered items as resources, too",
-        run=_MINED,
-    ),
-    _INFORMED_LEARNER(
-        name="xenon-plus-a3",
-        aliases=("xenon-names-mined-closed",),
-        summary="xenon-plus-a2 whose answers use known names only",
-        run=_CLOSED,
+        run=partial(learn, agent="xenon"),
     ),
     _INFORMED_LEARNER(
         name="xenon-plus-a4",
         aliases=("xenon-names-mined-closed-ranked",),
-        summary="xenon-plus-a3 with candidates by log-probability: XENON+ that tries things twice",
-        run=_RANKED,
+        summary="all names known, candidates by log-probability: XENON+ that tries things twice",
+        run=partial(learn, agent="xenon-plus-a4", closed=True),
         roles=("predict", "choose", "rank"),
     ),
     _INFORMED_LEARNER(
         name="xenon-plus",
         summary="XENON+: all names known, candidates by log-probability, nothing tried twice",
-        run=_XENON_PLUS,
+        run=partial(learn, agent="xenon-plus", closed=True),
         roles=("predict", "choose", "rank"),
     ),
     # Figure 25.
     _SELECTOR(
         name="select-xenon",
         summary="given the true graph, actions by the LLM, without those that failed",
-        run=partial(given_goal.select_by_asking, actions=parts.fam),
+        run=partial(given_goal.select, agent=Xenon),
     ),
     _SELECTOR(
         name="select-random-fam",
         summary="given the true graph, random actions, without those that failed",
         settings=MemorySettings,
         roles=(),
-        run=partial(given_goal.select_by_draws, actions=given_goal.random_fam),
+        run=partial(given_goal.select, agent=baselines.RandomFam),
     ),
     _SELECTOR(
         name="select-ucb",
         summary="given the true graph, actions by upper confidence bounds",
         settings=UcbSettings,
         roles=(),
-        run=partial(given_goal.select_by_draws, actions=given_goal.ucb),
+        run=partial(given_goal.select, agent=baselines.Ucb),
     ),
     _SELECTOR(
         name="select-sc",
         summary="given the true graph, actions by the LLM, told why it failed",
-        run=partial(given_goal.select_by_asking, actions=parts.self_reflection),
+        run=partial(given_goal.select, agent=baselines.SelfReflection),
         roles=("choose", "analyse"),
         read_when=_TRUE_GRAPH,
     ),
     _SELECTOR(
         name="select-llm",
         summary="given the true graph, actions by the LLM, without memory",
-        run=partial(given_goal.select_by_asking, actions=parts.no_memory),
+        run=partial(given_goal.select, agent=baselines.Forgetful),
         read_when={**_TRUE_GRAPH, "K": [never("it asks without examples")]},
     ),
     # Tables 3 and 14 to 21.
@@ -224,19 +192,19 @@ SPECS: tuple[PlannerSpec, ...] = (
         name="plan-xenon",
         summary="one goal by XENON's step-by-step planning, on a simulated controller",
         settings=RepromptingSettings,
-        run=partial(_PLAN, patience=PATIENCE),
+        run=partial(goal_planning.plan_and_act, agent=goal_planning.Reprompting),
         roles=("predict", "choose", "intervene", "caption"),
         free_text=("caption",),
     ),
     _GOAL_PLANNER(
         name="plan-xenon-no-cre",
         summary="one goal by XENON without context-aware reprompting, on a simulated controller",
-        run=_PLAN,
+        run=partial(goal_planning.plan_and_act, agent=Xenon),
     ),
     _GOAL_PLANNER(
         name="plan-xenon-no-actions",
         summary="one goal by XENON without reprompting or correction, on a simulated controller",
-        run=partial(_PLAN, actions=goal_planning.successes_taken_over),
+        run=partial(goal_planning.plan_and_act, agent=goal_planning.SuccessesTakenOver),
         read_when=_TRUE_GRAPH,
     ),
     _GOAL_PLANNER(
@@ -251,32 +219,17 @@ SPECS: tuple[PlannerSpec, ...] = (
         name="xenon-cooking",
         summary="XENON in TextWorld Cooking: a tool for each direction of the cookbook, and FAM",
         settings=XenonCookingSettings,
-        run=partial(
-            cooking.cook_meals,
-            planner="xenon-cooking",
-            tools=cooking_agent.AnalogyTools,
-            actions=FailureAware,
-        ),
+        run=partial(cooking.cook_meals, planner="xenon-cooking"),
     ),
     _COOK(
         name="sc-cooking",
         summary="SC in TextWorld Cooking: tools and actions corrected by the LLM itself",
-        run=partial(
-            cooking.cook_meals,
-            planner="sc-cooking",
-            tools=cooking_agent.CorrectedTools,
-            actions=cooking_agent.SelfCorrecting,
-        ),
+        run=partial(cooking.cook_meals, planner="sc-cooking"),
     ),
     _COOK(
         name="deckard-cooking",
         summary="DECKARD in TextWorld Cooking: nothing is corrected",
-        run=partial(
-            cooking.cook_meals,
-            planner="deckard-cooking",
-            tools=cooking_agent.PredictedTools,
-            actions=SuccessOnly,
-        ),
+        run=partial(cooking.cook_meals, planner="deckard-cooking"),
     ),
 )
 """All planners of the paper, in the order of the list."""

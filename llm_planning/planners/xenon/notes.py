@@ -1,4 +1,4 @@
-"""Adds Ĝ to the trace of a run: what an agent believes of an item, whenever that changes."""
+"""What an agent leaves in the trace of a run: its subgoals, and Ĝ whenever it changes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from llm_planning.trace import tracing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from llm_planning.planners.xenon.fam import ActionMemory
-    from llm_planning.planners.xenon.knowledge import Knowledge
+    from llm_planning.environments.minecraft.text_world import World
+    from llm_planning.planners.xenon.algorithm import Subgoal
+    from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
 
 
 class Belief(NamedTuple):
@@ -100,3 +101,23 @@ def notes_on(knowledge: Knowledge, memory: ActionMemory) -> GraphNotes:
 def _line(belief: Belief, *, wrong: bool) -> dict[str, object]:
     known = "learnt" if belief.learnt else "wrong" if wrong else "predicted"
     return {"requires": dict(belief.requires), "action": belief.action, "known": known}
+
+
+def note_step(subgoal: Subgoal, goal: str, world: World, *, failed: bool, done: bool) -> None:
+    """Adds a subgoal to the trace of the run, as a real step.
+
+    Args:
+        subgoal: with its outcome.
+        goal: what it was for.
+        world: afterwards.
+        failed: whether an attempt failed.
+        done: whether the episode has ended.
+    """
+    if (trace := tracing()) is None:
+        return
+    item = subgoal.item
+    obstacle = None
+    if not subgoal.reached:
+        obstacle = "the attempt failed" if failed else "the episode ended"
+    held = f"{world.inventory.get(item, 0)} {item} after {subgoal.steps} steps, for {goal}"
+    trace.execution(subgoal, text=held, obstacle=obstacle, done=done)
