@@ -38,9 +38,11 @@ RateOption = Annotated[float, typer.Option(help="The highest learning rate.")]
 StatesOption = Annotated[int, typer.Option(min=1, max=1000, help="States asked about in a batch.")]
 SeedOption = Annotated[int, typer.Option(min=0, max=MOST, help="Seed of the lessons.")]
 StartOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        metavar="ADAPTER", parser=named_path, help="Teach this adapter further, not a new one."
+        metavar="ADAPTER",
+        parser=name,
+        help="Teach this adapter further, not a new one: a folder, or a bundled taught model.",
     ),
 ]
 TracesOption = Annotated[

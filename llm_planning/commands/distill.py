@@ -43,7 +43,7 @@ from llm_planning.running import REFUSALS
 from llm_planning.trace_file import TraceError
 from llm_planning.viewer.reading import read_trace
 from llm_serving.errors import AdapterError, UnknownModelError
-from llm_serving.models import Card, check_fit, merge, read_adapter, resolve
+from llm_serving.models import Card, adapter_folder, check_fit, merge, read_adapter, resolve
 from llm_serving.terminal import SafeConsole, complain, say
 from llm_serving.vllm_arguments import emulates_bfloat16
 
@@ -102,13 +102,13 @@ class LearningOptions:
         minutes: that teaching takes.
         rank: of the adapter.
         rate: the highest learning rate.
-        start: folder of the adapter that is taught further; None for a new one.
+        start: the adapter that is taught further, as `adapter_folder` takes it; None for a new one.
     """
 
     minutes: float
     rank: int
     rate: float
-    start: Path | None
+    start: str | None
 
 
 def distill(
@@ -223,22 +223,22 @@ def _base(model: str) -> ResolvedModel:
     return replace(found, name=str(found.path)) if Path(at_home(model)).is_dir() else found
 
 
-def _begin(learned: LowRank, folder: Path, base: ResolvedModel) -> Mapping[str, Any]:
+def _begin(learned: LowRank, start: str, base: ResolvedModel) -> Mapping[str, Any]:
     """Begins with the weights of an adapter; returns its hash and how it was taught."""
     try:
-        begun = read_adapter(folder)
+        begun = read_adapter(adapter_folder(start))
         check_fit(begun, base.path, base_revision=base.revision)
     except (AdapterError, UnknownModelError) as error:
-        raise UsageError(f"--start {folder}: {error}") from error
+        raise UsageError(f"--start {start}: {error}") from error
     if (begun.rank, begun.alpha) != (learned.rank, learned.alpha):
         raise UsageError(
-            f"--start {folder} has rank {begun.rank} and alpha {begun.alpha:g}, but --rank "
+            f"--start {start} has rank {begun.rank} and alpha {begun.alpha:g}, but --rank "
             f"{learned.rank} has alpha {learned.alpha:g}: an adapter is taught further as it is"
         )
     try:
         read_weights(begun.path, learned)
     except ValueError as error:
-        raise UsageError(f"--start {folder}: {error}; only all of them are taught") from error
+        raise UsageError(f"--start {start}: {error}; only all of them are taught") from error
     return {"revision": begun.revision, "recipe": begun.card and begun.card.recipe}
 
 
