@@ -153,7 +153,7 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
         (["minecraft", "--out", "out", "--start", "none"], "--start none: there is no adapter"),
         (
             ["minecraft", "--out", "out", "--start", "smollm2-135m-instruct"],
-            "--start smollm2-135m-instruct: smollm2-135m-instruct is a bundled model and no adapter",
+            "--start smollm2-135m-instruct: smollm2-135m-instruct is a bundled model and no adap",
         ),
         (["minecraft", "--out", "out", "--minutes", "0"], "--minutes 0.0: give a number above 0"),
         (["minecraft", "--out", "out", "--minutes", "nan"], "--minutes nan"),

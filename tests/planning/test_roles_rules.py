@@ -360,7 +360,6 @@ async def test_a_thought_of_rules_before_a_model_s_action(tmp_path):
             "no rules that answer 'prior': add `feasible`, `advise` as plain methods, or let a",
         ),
         ("prior: {model: other}", "the model other of role 'prior' is not open"),
-        ("priors: rules", "unknown role 'priors'; did you mean prior"),
     ],
 )
 async def test_refusals_are_one_line(tmp_path, roles, message):
