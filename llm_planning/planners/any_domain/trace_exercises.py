@@ -254,7 +254,7 @@ def _replayed(trace: ReadTrace, spec: DomainSpec, words: str) -> Iterator[Search
     planner = next(one for one in SPECS if one.name == run.planner)
     opened: Any = spec.open(run.task, choose(planner, spec, run.settings).domain)
     if not isinstance(opened, Domain) or words_of(opened) != words:
-        said = getattr(opened, "mechanics", "several problems")
+        said = opened.mechanics if isinstance(opened, Domain) else "several problems"
         raise TraceError(
             f"{name}: its world ({shown(said)}) has other words than {spec.name} is taught in: "
             "leave it out"
