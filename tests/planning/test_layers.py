@@ -121,32 +121,6 @@ def test_a_circle_is_seen():
     assert largest_circle(uses) == {"b", "c"}
 
 
-PLANNERS = LAYERS["llm_planning"] / "planners"
-PAPERS = {"drip", "llm_mcts", "mc_dml", "tree_of_options", "xenon"}
-ROOMS = ["llm_mcts", "mc_dml"]
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_papers_room_imports_no_other(room):
-    others = {f"llm_planning.planners.{paper}" for paper in PAPERS - {room}}
-    wrong = {
-        f"{path.name}: {name}"
-        for path in (PLANNERS / room).rglob("*.py")
-        for name in imported(path)
-        if name.startswith(tuple(others))
-    }
-    assert not wrong
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_an_algorithm_holds_the_paper_alone(room):
-    """It fits on some pages, and what is ours or compared with it imports it."""
-    path = PLANNERS / room / "algorithm.py"
-    beside = {f"llm_planning.planners.{room}.{name}" for name in ("plus", "baselines")}
-    assert not imported(path) & beside
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 420
-
-
 def test_only_one_module_knows_vllm():
     """Versions differ in one place; the two others implement interfaces of vLLM's own."""
     knowing = {
@@ -188,5 +162,12 @@ def test_rooms_of_planners_do_not_import_each_other(room):
     "path", sorted(PLANNERS.glob("*/algorithm.py")), ids=lambda one: one.parent.name
 )
 def test_an_algorithm_knows_no_variants_of_itself(path):
+    """What is ours or compared with it imports it. It fits on some pages."""
     room = f"llm_planning.planners.{path.parent.name}"
     assert not imported(path) & {f"{room}.{one}" for one in ("plus", "baselines", "specs")}
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 420
+
+
+def test_every_paper_has_its_algorithm():
+    papers = {path.parent.name for path in PLANNERS.glob("*/algorithm.py")}
+    assert papers == {"drip", "llm_mcts", "mc_dml", "tree_of_options", "xenon"}
