@@ -319,9 +319,9 @@ class Lesson(NamedTuple):
 class CrossTrialMemory:
     """ℳ_c, the cross-trial memory of one root: reflections on failed simulations (Section 3.1).
 
-    It holds at most k reflections; then reflecting stops (Section 4.1). Ours: all are different. A
-    trajectory is reflected on only once, because the same actions from the same root fail for the
-    same reason.
+    It holds at most k reflections; then reflecting stops (Section 4.1). Ours: all differ, and no
+    trajectory is reflected on twice, because the same actions from the same root fail for the same
+    reason.
 
     Attributes:
         reflections: ℳ_c, oldest first. It only grows, so its length identifies it.
