@@ -267,6 +267,7 @@ class Executing(Generic[S, A]):
                     seconds=sum(move.step.time for move in feedback.moves),
                 )
             )
+            # Line 9 stands under line 8, LLM_β's word. Here the world has to show the effect.
             await self._policies.note(question, shown=shown)  # 9
             if completion.done or completion.left:  # 8
                 break

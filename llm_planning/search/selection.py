@@ -74,7 +74,7 @@ def argmax(scores: Sequence[float]) -> int:
 
 
 def select_by_ucb(*, c: float) -> Select[S, A]:
-    """Selection by UCB, with N(τ) the visits of the node (Tree of Options, Algorithm 1, line 15).
+    """Selection by UCB, with N(τ) the visits of the node (Tree of Options, Algorithm 1, line 16).
 
     Args:
         c: exploration weight.

@@ -144,16 +144,16 @@ class Xenon:
     def initialise(self, wanted: Iterable[str]) -> None:
         """Algorithm 2; `experienced` and `resources` hold what the human-written plans taught."""
         self.graph = {v: {} for v in [*wanted, *self.experienced]}  # 2.1
-        self.graph |= self.experienced  # 2.2-9
+        self.graph |= self.experienced  # 2.2-10
         waiting = [v for v in self.graph if v not in self.experienced]
-        while waiting:  # 2.10
-            v = waiting.pop(0)  # 2.11; reading: known first, asked first
-            examples = [(u, self.graph[u]) for u in self.similar(v, self.experienced)]  # 2.12
-            predicted = self.roles.requirements(v, examples)  # 2.13
+        while waiting:  # 2.12
+            v = waiting.pop(0)  # 2.13; reading: known first, asked first
+            examples = [(u, self.graph[u]) for u in self.similar(v, self.experienced)]  # 2.14
+            predicted = self.roles.requirements(v, examples)  # 2.15
             waiting += [u for u in predicted if u not in self.graph and u != v]
-            self.graph |= {u: {} for u in predicted if u not in self.graph}  # 2.16-17
+            self.graph |= {u: {} for u in predicted if u not in self.graph}  # 2.18-19
             if not any(u in [v, *self.descendants(v)] for u in predicted):
-                self.graph[v] = dict(predicted)  # 2.14-15; E.2: empty where it closes a cycle
+                self.graph[v] = dict(predicted)  # 2.16-17; E.2: empty where it closes a cycle
         self.counts = dict.fromkeys(self.graph, 1)  # 1.1
 
     def revise(self, v: str) -> None:

@@ -1,19 +1,21 @@
 """DRIP, Algorithm 1: the reasoning tree grows level by level.
 
 The numbers in the margin are the lines of the paper. `decompose`, `executability` and `apply` are
-asked by `acting`, in words that `roles` has. Where the pseudo-code is inconsistent, it is read so:
+asked by `acting`, in words that `roles` has. Where the pseudo-code is open or inconsistent, it is
+read so:
 
 - l.3 decomposes open nodes only. The decompositions of a level are asked for together.
 - l.8 goes over pending nodes only.
+- l.9 has the third verdict of Tables 8 and 11: a subtask that is done is closed without acting.
+- l.11 and l.20 find the children in T: all are added at l.5, as open, and l.11 closes one.
 - l.16 ends the passes when nothing was applied; 'done' alone makes no further pass.
-- l.20 comes after the loop: only nodes that stay false are open children.
-- l.22 judges all children again, and l.23 judges a parent again before it is applied. (Section 3.3
-  applies it unasked.)
-- l.25 holds if every child of the root is closed.
-- l.28 collects what remains over all parents.
-- A subtask that is done is closed without acting.
-- A subtask that equals one above it is dropped. A decomposition into nothing fails its node, or
-  gives it up (`empty`).
+- l.22 judges all children again, but only if none remains.
+- l.23 judges a parent again before it is applied (Section 3.3 applies it unasked), and gives no F.
+- l.25 asks nobody: it holds if every child of the root is closed (Section 3.3) or given up.
+- l.28 collects what remains over all parents, without the old F. If nothing does, the planner is
+  `stuck`.
+- A subtask that equals one above it is dropped. A decomposition into nothing is asked for again at
+  the next level (`attempts`), and then fails its node, or gives it up (`empty`).
 """
 
 from __future__ import annotations
@@ -71,12 +73,12 @@ class Drip(Generic[S, A]):
         frontier: list[Node[A]] = [tree.root]  # 1
         for _ in range(self.settings.max_depth):  # 2
             remaining = await self.level(frontier)  # 3 to 24
-            if _all_executable(tree.root):  # 25
+            if _none_open(tree.root):  # 25
                 tree.closed(tree.root)
                 return "goal"  # 26, 30
             frontier = [node for node in remaining if node.is_open]  # 28
             if not frontier:
-                return "stuck"
+                return "stuck"  # not printed
         return "depth"  # 29, 30
 
     async def level(self, frontier: Sequence[Node[A]]) -> list[Node[A]]:
@@ -91,10 +93,10 @@ class Drip(Generic[S, A]):
 
     async def _children(self, node: Node[A], subtasks: Sequence[A]) -> list[Node[A]]:
         """Lines 4 to 23 for one parent; returns F_remaining."""
-        children = self.tree.decomposed(node, subtasks)  # 4, 5, 11, 20
+        children = self.tree.decomposed(node, subtasks)  # 4, 5
         if not children:
             if sum(not one for one in node.attempts) < self.settings.attempts:
-                return [node]
+                return [node]  # once more, at the next level
             if self.settings.empty == "close":
                 self.tree.closed(node, "given up")
                 await self._check_parent_exec()
@@ -148,18 +150,18 @@ class Drip(Generic[S, A]):
         return action
 
     async def _check_parent_exec(self) -> None:
-        """checkParentExec(n_0): applies parents all of whose children are closed, deepest first."""
+        """checkParentExec(n_0): applies parents none of whose children is open, deepest first."""
         found = True
         while found:
             found = False
             parents = [node for node in self.tree.nodes[1:] if node.children and node.is_open]
             for node in sorted(parents, key=lambda node: -node.depth):
-                if _all_executable(node):
+                if _none_open(node):
                     found = await self.closes(node) or found
 
 
-def _all_executable(node: Node[A]) -> bool:
-    """Whether all children of a node are closed or given up."""
+def _none_open(node: Node[A]) -> bool:
+    """Whether a node has children, and all of them are closed or given up."""
     return bool(node.children) and all(child.status != "open" for child in node.children)
 
 

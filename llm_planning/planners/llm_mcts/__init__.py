@@ -13,12 +13,13 @@ the belief, and the policy guides it. What is seen updates the belief.
     baselines       the policy alone
     plus            LLM-MCTS+ (ours)
     playing         an episode at home, and what a run reports
-    analysis/       Section 4 (policy against model, in bits, in travel and in multiplication) and
-                    Appendix D (why a run failed)
+    analysis/       Section 4 (policy against model, in bits, in travel and in multiplication);
+                    Section 3.2 and Appendix D (why a run failed)
     exercises       questions of the three roles with right answers
 
 The paper's UCT and uniform priors are settings of `llm-mcts`; `specs` names them. The home, its
 belief and its fast rollouts are in `environments/household`.
 
 Source: "Large Language Models as Commonsense Knowledge for Large-Scale Task Planning".
+docs/llm_mcts.md has where Algorithm 1 is open, and what differs from the paper.
 """

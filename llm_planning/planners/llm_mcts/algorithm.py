@@ -9,8 +9,15 @@ the highest Q(h, a) + c π̂(a|h) √N(h) / (N(h, a) + 1) (line 29), and `Tree` 
 the end of the tree it has `Tree` roll out (line 26). Then it goes back up: R = r + γ R', N(h, a)
 and N(h) grow by 1, Q(h, a) by (R - Q(h, a)) / N(h, a) (lines 32 to 35).
 
-A history tells apart where things of the goal were seen, and no other things: those are drawn once
-for each decision, as full observations would give every simulation a tree of its own.
+Read so, or ours:
+
+- l.8 compares the actions that were tried.
+- l.16 and l.17 go on with a and s' (printed are a* and s).
+- l.20 also ends a simulation where the episode would be over. l.26 may roll out several times
+  (`rollouts`).
+- l.28 asks for π once for each node, at its second visit or when it is made (`ask`).
+- l.31: a history tells apart where things of the goal were seen, and no other things (ours): those
+  are drawn once for each decision, as full observations would give each simulation its own tree.
 
 Source: "Large Language Models as Commonsense Knowledge for Large-Scale Task Planning".
 """
@@ -163,7 +170,10 @@ class Tree(ListedActions[State, Action]):
         return state
 
     async def evaluate(self, node: HomeNode, walk: HomeWalk) -> Evaluation[State, Action]:  # noqa: ARG002
-        """ROLLOUT(s, h, done, d): uniform actions until the goal or the depth (lines 10 to 18)."""
+        """ROLLOUT(s, h, done, d): uniform actions until the goal or the depth (lines 10 to 18).
+
+        The value is the mean of `rollouts` such walks; the paper takes one.
+        """
         value = await self.rollout(walk.state, self.depth - walk.depth, walk.rng)
         return Evaluation(tail=self.reward * value)
 
@@ -185,7 +195,8 @@ class Tree(ListedActions[State, Action]):
     def _history(self, walk: HomeWalk) -> Past:
         """The history h' ← PUSHBACK(h, [a, o]) (line 31); that of the node before is known.
 
-        Where actions alone tell histories apart, it is what the first walks saw that came along.
+        With `histories=actions` a node has many histories. Then h holds what was seen by the walk
+        for which π was asked.
         """
         if not walk.edges:
             return self.past
@@ -199,5 +210,5 @@ class Tree(ListedActions[State, Action]):
         assert not isinstance(after, str), after
         # Only what is put somewhere can reach the goal.
         won = len(after.held) < len(state.held) and rules.success(after)
-        done = won or after.steps >= rules.limit
+        done = won or after.steps >= rules.limit  # the episode's limit ends it as well
         return Step(after, self.reward if won else 0.0, done, self.see(after))

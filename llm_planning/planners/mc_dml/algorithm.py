@@ -14,6 +14,8 @@ never asks for π of a state that only rollouts have seen. A simulation reads �
 launch, and adds its own reflection at its backup. So the tree does not depend on how long the
 answers of several simulations in flight take.
 
+MaxDepthReached() of line 6 is read as Appendix B's number of simulations: 50 |𝒜(s_0)| a tree.
+
 Source: "Monte Carlo Planning with Large Language Model for Text-Based Game Agents".
 """
 
@@ -109,8 +111,8 @@ class McDml:
         prior: π(·|s).
         reflect: writes the reflections of ℳ_c; None without ℳ_c.
         past: turns of ℳ_i before o_t; 1 makes (o_{t-1}, a_{t-1}, o_t), 0 leaves ℳ_i out.
-        select: picks an edge (lines 35 and 36): the one of the highest
-            Q(s, a) + C π(a|s) √N(s) / (1 + N(s, a)), or what UCT takes (eq. 1).
+        select: picks an edge: the one of the highest Q(s, a) + C π(a|s) √N(s) / (1 + N(s, a)) (eq.
+            3; lines 35 and 36 print √(N(s) / (N(s, a) + 1)) instead), or what UCT takes (eq. 1).
     """
 
     domain: Domain[Any, Any]
@@ -153,7 +155,7 @@ class McDml:
         for horizon in settings.depths:
             root: GameNode = Node()
             tree = Tree(self, position, horizon, memory)
-            await search(  # lines 4 to 6
+            await search(  # lines 4 to 6: so many simulations
                 root,
                 tree,
                 select=self.select,
@@ -188,9 +190,9 @@ def best_action(root: GameNode, draw: Random) -> Any:  # noqa: ANN401 - an actio
 class Tree(ListedActions[Scene, Any]):
     """SIMULATE, SELECTACTION and ROLLOUT of one tree.
 
-    An action in the tree may lose the game, even at t = H, and `evaluate` reflects on that. The
-    loop does not evaluate a node after a `done` step or at its `max_depth`. So this tree uses
-    neither: a node at the end of the game or at H has no edges instead (lines 10 to 17).
+    A simulation ends at a node without edges: where the game has ended, or at t = H (lines 10 to
+    17). The loop evaluates such a node, and `evaluate` reflects there if the game has failed.
+    The loop's own ends, a `done` step and `max_depth`, would not evaluate it, so they are not used.
     """
 
     agent: McDml
@@ -204,7 +206,7 @@ class Tree(ListedActions[Scene, Any]):
         return self.position.here
 
     async def legal(self, state: Scene) -> Sequence[Any]:
-        """𝒜(s); none if the game has ended (line 10)."""
+        """𝒜(s); none if the game has ended, not only by failure (line 10)."""
         return await self.agent.actions(state)
 
     async def step(self, state: Scene, action: Any, rng: Random) -> Step[Scene]:  # noqa: ANN401
@@ -258,7 +260,10 @@ class Tree(ListedActions[Scene, Any]):
         return Evaluation(tail=value, note=await self._reflect(walk, walked) if failed else None)
 
     async def _reflect(self, walk: GameWalk, walked: list[tuple[Any, Scene]]) -> Lesson | None:
-        """Asks for reflection ← LLM(h, p_reflection) (lines 11, 45), if ℳ_c takes one more."""
+        """Asks for reflection ← LLM(h, p_reflection) (lines 11, 45), if ℳ_c takes one more.
+
+        Ours: the same trajectory is not reflected on twice.
+        """
         reflect, most = self.agent.reflect, self.agent.settings.most_reflections
         if reflect is None or len(walk.memory.reflections) >= most:
             return None
@@ -314,8 +319,9 @@ class Lesson(NamedTuple):
 class CrossTrialMemory:
     """ℳ_c, the cross-trial memory of one root: reflections on failed simulations (Section 3.1).
 
-    It holds at most k different reflections; then reflecting stops (Section 4.1). A trajectory is
-    reflected on only once, because the same actions from the same root fail for the same reason.
+    It holds at most k reflections; then reflecting stops (Section 4.1). Ours: all differ, and no
+    trajectory is reflected on twice, because the same actions from the same root fail for the same
+    reason.
 
     Attributes:
         reflections: ℳ_c, oldest first. It only grows, so its length identifies it.
@@ -326,7 +332,7 @@ class CrossTrialMemory:
     failed: frozenset[tuple[Any, ...]] = frozenset()
 
     def with_lesson(self, lesson: Lesson, *, k: int) -> CrossTrialMemory:
-        """ℳ_c ← ℳ_c + reflection (line 12), if the reflection is new and ℳ_c has fewer than k."""
+        """ℳ_c ← ℳ_c + reflection (line 12), if ℳ_c has fewer than k, and not this one (ours)."""
         known = self.reflections
         new = lesson.reflection not in known and len(known) < k
         reflections = (*known, lesson.reflection) if new else known

@@ -1,18 +1,25 @@
 """Tree of Options, Algorithm 1: Monte Carlo tree search over options (Section 3.1, Appendix A.6).
 
 The numbers in the margin are the lines of the paper; k, L, iter, γ and w of line 1 are the settings
-k, d, iterations, gamma and c. SIMULATE is the loop that planners share (`llm_planning.search`):
+k, d (in `execution.option_settings`), iterations, gamma and c. SIMULATE is the loop that planners
+share (`llm_planning.search`):
 
     8 to 14   a leaf: `expand` makes Ω(τ_l), `evaluate` is ROLLOUT; at an end, `evaluate` alone
     15, 16    N(τ_l) grows, `select_by_ucb` takes an option
     17, 18    the walk goes on to the child
-    19, 20    `by_sums`: Q becomes the mean of R_i = Σ_j γ^(j-i) r̂ (Section 3.1 iv)
+    19, 20    `by_sums`: Q becomes the mean of R_i = Σ_j γ^(j-i) r̂, and N(τ_l, ω) grows
+
+The last is Section 3.1 iv. As printed, R is the rollout's alone (lines 18 to 20), and nothing
+increments the N(τ_l, ω) by which line 19 divides.
 
 Algorithm 2 is `llm_planning.execution.options.Executing.execute`.
 
 Depth is counted in options from the root and is at most d: Section 3.1 iii ends a rollout at L = d.
 (The condition l ≤ L of lines 9 and 24 would let τ grow to L + 1 options, one more than the τ_L of
 line 2.)
+
+Ours: `width`, `return=mean`, `first_play`, `ends=kept`, and for traces and metrics `left_out`,
+`dead_end` and `clipped`.
 """
 
 from __future__ import annotations
@@ -64,7 +71,10 @@ _BACKUPS = {"sum": by_sums, "mean": by_means}
 PRIMARY = ("reward_estimate", "reachability", "relativity", "consistency")
 MODERATE = ("feasibility", "success_probability", "task_specificity")
 PENALTY = ("redundancy",)
-"""The questions by the weight that they share (Appendix A.6 and Table 3)."""
+"""The questions by the weight that they share (Appendix A.6 and Table 3).
+
+Of the moderate ones A.6 names feasibility only, as an example; the other two are our choice.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +172,7 @@ class TreeOfOptions(Generic[S, A]):
         self, node: OptionNode[S, A], walk: OptionWalk[S, A]
     ) -> Sequence[OptionEdge[S, A]]:
         """Makes Ω(τ_l) of a leaf."""
-        return await self.options(node, walk.state, walk.depth)  # 11, 12
+        return await self.options(node, walk.state, walk.depth)  # 11, 12, 25, 26, 28 to 31
 
     async def evaluate(
         self, node: OptionNode[S, A], walk: OptionWalk[S, A]
@@ -176,7 +186,7 @@ class TreeOfOptions(Generic[S, A]):
         walked: list[OptionEdge[S, A]] = []  # 23
         while node.edges:  # 24
             edge = max(node.edges, key=_reward_of)  # 27, eq. 5
-            walked.append(edge)  # 32, 33
+            walked.append(edge)  # 33; the backup sums (32)
             step = _certain(edge)
             node = edge.follow(step)  # 31
             with asking_at(node):
@@ -186,7 +196,8 @@ class TreeOfOptions(Generic[S, A]):
     async def _ask_again(self, node: OptionNode[S, A], walk: OptionWalk[S, A]) -> None:
         """Asks a simulation that came back to an end whether it is one.
 
-        The verdict ended one rollout: lines 5, 18 and 30 pass no `done` on.
+        The verdict ended one rollout, where `done` is local (line 30). Line 5 begins with False,
+        and line 18 passes that on.
         """
         came_back = not walk.grows and walk.depth < self.settings.d
         if came_back and node.memo.done:

@@ -21,5 +21,6 @@ item, it doubts the requirements rather than the actions. Asked are
     goal_planning   one goal on a controller, with reprompting (Table 3)
     cooking         runs in the kitchen (Table 6); `cooking_agent`, `cooking_roles`
 
-Source: "Experience-based Knowledge Correction for Robust Planning in Minecraft".
+Source: "Experience-based Knowledge Correction for Robust Planning in Minecraft". docs/xenon.md has
+what is decided here beyond the algorithms, and what differs from the paper.
 """

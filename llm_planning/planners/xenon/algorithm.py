@@ -73,7 +73,7 @@ class Xenon:
         roles: who answers.
         rng: breaks ties between goals.
         k: K, number of similar items to learn from (Table 7, as the next three).
-        c0: c_0, number of revisions that makes an item inadmissible when it is exceeded.
+        c0: c_0, the C(v) above which an item is inadmissible; C(v) begins at 1.
         alpha_s: α_s, scale of the quantities that less-tried items require.
         alpha_i: α_i, quantity of each resource that an inadmissible item requires.
         notes: adds Ĝ to the trace; None where Ĝ stays as it is.
@@ -104,7 +104,7 @@ class Xenon:
         """Pursues one goal after another until nothing is left to try.
 
         Args:
-            world: the world to act in, with any inventory (1.4).
+            world: the world to act in; whoever begins an episode has emptied its inventory (1.4).
             until: the environment step at which to stop.
             watch: is called after each goal with the plans for it.
         """
@@ -195,7 +195,7 @@ class Xenon:
         return False
 
     async def learn_from(self, action: str, item: str, failure: Failure | None) -> bool:
-        """Learns from the outcome of one subgoal.
+        """Learns from the outcome of one subgoal; line 12 stands in both branches of line 13.
 
         Reading: an item that the agent obtained itself keeps its requirements: they are known, so
         an imperfect controller has failed. Its failures are forgotten and its successes kept.
@@ -246,15 +246,15 @@ class Xenon:
     async def select_goal(self) -> str | None:
         """Chooses the easiest item of the least explored frontier; None without a frontier.
 
-        F_min are the items of F with the smallest exploration count. The difficulty D(f) = L_f
-        counts the distinct items needed to obtain f according to Ĝ, including f.
+        F_min are the items of F with the smallest exploration count. The difficulty D(f) counts the
+        distinct items that f requires according to Ĝ, directly or not.
         """
         f = self.frontier()
         if not f:
             return None
         fewest = min(map(self.explored, f))
         f_min = [v for v in f if self.explored(v) == fewest]
-        difficulty = {v: 1 + len(self.knowledge.graph.ancestors(v)) for v in f_min}
+        difficulty = {v: len(self.knowledge.graph.ancestors(v)) for v in f_min}
         easiest = min(difficulty.values())
         return self.rng.choice([v for v in f_min if difficulty[v] == easiest])
 
@@ -292,8 +292,9 @@ class Xenon:
         """
         known = self.knowledge
         revised.append(item)
-        known.demonstrated.discard(item)
+        known.demonstrated.discard(item)  # what its plan showed is doubted from now on
         if known.count_revision(item) > self.c0:  # 3.1-2
+            # Edges into v change no descendant, but XENON+ reads the old ones to spare some.
             descendants = known.graph.descendants(item, sparing=self.vouched_for(item))  # 3.7
             known.graph.require(item, await self.everything(item))  # 3.4-6
             for w in descendants:  # 3.8
@@ -341,7 +342,10 @@ class Xenon:
     # Algorithm 4 ----------------------------------------------------------------------------------
 
     async def select_action(self, item: str) -> str:
-        """Chooses the action of a subgoal: the valid one, or one that the LLM selects."""
+        """Chooses the action of a subgoal: the valid one, or one that the LLM selects.
+
+        Reading: where one candidate is left, the LLM is not asked.
+        """
         valid = self.memory.valid(item)  # 4.1-2: S(a, v) > 0 and S(a, v) > F(a, v) - x_0
         if valid is not None:  # 4.4
             return valid  # 4.5-6

@@ -336,7 +336,7 @@ def demonstrate(
     knowledge: Knowledge,
     succeeded: Callable[[str, str], None],
 ) -> None:
-    """Carries out human-written plans and learns from them (Algorithm 2, lines 3 to 9).
+    """Carries out human-written plans and learns from them (Algorithm 2, lines 3 to 10).
 
     Args:
         plans: P_0.
@@ -361,7 +361,7 @@ def demonstrate(
                     )
                 r_exp, kept = experienced(used, before, world.inventory)  # 2.4-5
                 makes = world.inventory[item] - before.get(item, 0)
-                knowledge.demonstrate(item, r_exp, makes=makes, kept=kept)  # 2.6-9
+                knowledge.demonstrate(item, r_exp, makes=makes, kept=kept)  # 2.6-10
             succeeded(action, item)
 
 
@@ -373,7 +373,7 @@ async def predict_requirements(
     k: int,
     most: int,
 ) -> Initial:
-    """Asks for the requirements of every item until all are predicted (lines 10 to 19).
+    """Asks for the requirements of every item until all are predicted (lines 12 to 19).
 
     Every item that an answer mentions joins V̂ and is asked for in turn: provisional acceptance. The
     questions of one round are asked at once. A prediction that would make a cycle is replaced by an
@@ -394,11 +394,11 @@ async def predict_requirements(
     waiting = deque(v for v in known.items if v not in experienced_items)
 
     async def ask(v: str) -> tuple[str, Requirements]:
-        alike = await similar.top(v, experienced_items, k)  # 2.12
+        alike = await similar.top(v, experienced_items, k)  # 2.14
         examples = [(u, known.requirements(u)) for u in alike]
-        return v, await predict(NeedsQuestion(v, examples))  # 2.13
+        return v, await predict(NeedsQuestion(v, examples))  # 2.15
 
-    while waiting and len(predicted) < most:  # 2.10
+    while waiting and len(predicted) < most:  # 2.12
         batch = [waiting.popleft() for _ in range(min(len(waiting), most - len(predicted)))]
         await similar.learn((*batch, *experienced_items))
         for v, requirements in await gather([ask(v) for v in batch]):
@@ -409,6 +409,6 @@ async def predict_requirements(
                 for u in mentioned:
                     known.add(u)
             else:
-                known.require(v, requirements)  # 2.14-17
+                known.require(v, requirements)  # 2.16-19
             waiting.extend(mentioned)
     return Initial(predicted, tuple(cyclic), tuple(waiting))

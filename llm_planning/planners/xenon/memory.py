@@ -172,7 +172,7 @@ class ActionMemory:
         }
 
     def candidates(self, item: str) -> tuple[str, ...]:
-        """Returns 𝒜 without the invalid actions, or 𝒜 if none is left (Algorithm 4, line 17)."""
+        """Returns 𝒜 without invalid actions, or 𝒜 if none is left (Algorithm 4, lines 16 to 18)."""
         invalid = self.invalid(item)
         return tuple(a for a in self.actions if a not in invalid) or self.actions
 

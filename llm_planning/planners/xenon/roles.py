@@ -96,7 +96,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class NeedsQuestion:
-    """What does an item require? (Algorithm 2, line 13; Figure 15).
+    """What does an item require? (Algorithm 2, line 15; Figure 15).
 
     Attributes:
         item: v.

@@ -82,7 +82,7 @@ class LearningSettings(MinecraftSettings):
         controller: how actions are carried out: `text` without chance, the others by a simulated
             controller.
         x0: x_0, failures beyond successes that make an action invalid.
-        c0: c_0, number of revisions that makes an item inadmissible when it is exceeded.
+        c0: c_0, the C(v) above which an item is inadmissible; C(v) begins at 1.
         alpha_s: α_s, scale of the quantities that less-tried items require.
         alpha_i: α_i, quantity of each resource that an inadmissible item requires.
         k: K, number of similar items to learn from (key `K`).
