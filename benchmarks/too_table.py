@@ -19,7 +19,7 @@ from harness import AnswersDifferError, Finding, parser, report
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
-from llm_planning.specs import Problem
+from llm_planning.specs import Run
 from llm_serving.engine import MeteredEngine
 
 if TYPE_CHECKING:
@@ -58,13 +58,15 @@ class Recording(MeteredEngine):
 async def plan(meter: MeteredEngine, planner: str, task: str) -> tuple[str, ...]:
     """One trial."""
     spec = find_planner(planner)
-    outcome = await spec.run(
-        Problem(domain="minecraft", task=task, world=Minecraft(task=task)),
+    run = Run(
+        domain="minecraft",
+        task=task,
+        world=Minecraft(task=task),
         engines=Engines(meter),
         settings=spec.settings.read(SETTINGS),
         seed=0,
     )
-    return outcome.plan
+    return (await spec.run(run)).plan
 
 
 async def together(

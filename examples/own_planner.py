@@ -16,9 +16,9 @@ class BeamSettings(Settings):
 
 
 @planner("beam", settings=BeamSettings, roles=["likely"])
-async def beam(problem, *, engines, settings, seed):
+async def beam(run):
     """Keeps the likeliest sequences of actions, until one of them ends the episode."""
-    domain, engine, draws = problem.world, engines.of("likely"), Random(seed)
+    domain, engine, draws = run.world, run.engines.of("likely"), Random(run.seed)
 
     async def ask(state):
         actions = domain.actions(state)
@@ -26,9 +26,9 @@ async def beam(problem, *, engines, settings, seed):
         scores = await engine.score(prompt, [f" {action}" for action in actions], role="likely")
         return list(zip(actions, scores.logprobs, strict=True))
 
-    start = domain.start(seed)
+    start = domain.start(run.seed)
     beams, met, found = [(0.0, [], start)], {start}, None
-    for _ in range(settings.depth):
+    for _ in range(run.settings.depth):
         # What is awaited at the same moment is answered in one batch.
         answers = await asyncio.gather(*(ask(state) for _, _, state in beams))
         longer = []
@@ -42,9 +42,9 @@ async def beam(problem, *, engines, settings, seed):
                     longer.append((total + logprob, [*sequence, action], step.state))
         if found or not longer:
             break
-        beams = sorted(longer, key=lambda one: -one[0])[: settings.width]
+        beams = sorted(longer, key=lambda one: -one[0])[: run.settings.width]
     # So far all was thought; now the plan is carried out, and the world says what it is worth.
-    execution = await execute(domain, found or beams[0][1], seed=seed)
+    execution = await execute(domain, found or beams[0][1], seed=run.seed)
     return Outcome(
         success=execution.success,
         plan=tuple(str(move.action) for move in execution.moves),

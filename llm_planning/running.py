@@ -29,7 +29,7 @@ from llm_planning.specs import (
     Chosen,
     DomainSpec,
     PlannerSpec,
-    Problem,
+    Run,
     UnknownTaskError,
     check_task,
     choose,
@@ -108,11 +108,16 @@ class Prepared:
         traits: Mapping[str, Any] = {} if world is None else world.traits()
         if world is not None and world.no_plan:
             return without_plan(world.no_plan, traits)
-        problem: Problem[Any] = Problem(domain=self.domain_name, task=self.task, world=world)
+        run: Run[Any, Any] = Run(
+            domain=self.domain_name,
+            task=self.task,
+            world=world,
+            engines=engines,
+            settings=self.chosen.planner,
+            seed=seed,
+        )
         try:
-            outcome = await self.spec.run(
-                problem, engines=engines, settings=self.chosen.planner, seed=seed
-            )
+            outcome = await self.spec.run(run)
         except NoModelError as error:
             raise NoModelError(f"{error}{_or_rules(self.spec)}") from error
         judged = {} if world is None else world.judged(outcome.plan)

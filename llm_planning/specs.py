@@ -1,17 +1,17 @@
-"""Planners and domains as they are run by name: specs, problems and settings."""
+"""Planners and domains as they are run by name: specs, runs and settings."""
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from llm_planning.domain import Domain, DomainError, ability_text, missing_members
 from llm_planning.names import remedy
 from llm_planning.settings import NoSettings, Settings, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from llm_planning.outcome import Outcome
@@ -25,7 +25,8 @@ FOREIGN = "domain."
 """Prefix of the key of a domain's setting if the planner has a setting of the same name."""
 
 
-DomainT = TypeVar("DomainT", bound=Domain[Any, Any])
+DomainT_co = TypeVar("DomainT_co", bound=Domain[Any, Any], covariant=True)
+SettingsT_co = TypeVar("SettingsT_co", bound=Settings, covariant=True)
 
 
 class UnknownTaskError(ValueError):
@@ -33,41 +34,39 @@ class UnknownTaskError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem(Generic[DomainT]):
-    """The problem that a planner is given.
+class Run(Generic[DomainT_co, SettingsT_co]):
+    """What a planner is given: one task, who answers, and the settings.
 
     Attributes:
         domain: name of the domain.
         task: name of the task.
-        world: the domain, opened for this task; None for a benchmark's planner, which opens its own
-            worlds.
+        world: the domain, opened for this task, with all that the planner's spec needs; None for a
+            benchmark's planner, which opens its own worlds.
+        engines: answer the roles, unless rules do. The default one embeds texts.
+        settings: of the planner, an instance of its spec's model.
+        seed: of every draw, the world's included.
     """
 
     domain: str
     task: str
-    world: DomainT
+    world: DomainT_co
+    engines: Engines
+    settings: SettingsT_co
+    seed: int
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """How an outcome's trace begins: the task, the world's goal, the seed, the settings."""
+        return {
+            "task": self.task,
+            **({} if self.world is None else {"goal": self.world.goal}),
+            "seed": self.seed,
+            "settings": self.settings.to_json(),
+        }
 
 
-class Run(Protocol):
-    """Plans one task."""
-
-    async def __call__(
-        self,
-        problem: Problem[Any],
-        *,
-        engines: Engines,
-        settings: Any,  # noqa: ANN401  (an instance of the spec's own settings model)
-        seed: int,
-    ) -> Outcome:
-        """Returns the outcome.
-
-        Args:
-            problem: what to plan; its domain has what the spec needs.
-            engines: answer the roles, unless rules do.
-            settings: of the planner.
-            seed: of all draws.
-        """
-        ...
+Planner: TypeAlias = "Callable[[Run[Any, Any]], Coroutine[Any, Any, Outcome]]"
+"""Plans one task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,7 @@ class PlannerSpec:
     summary: str
     paper: str
     settings: type[Settings]
-    run: Run
+    run: Planner
     roles: tuple[str, ...] = ()
     needs: tuple[type, ...] = ()
     benchmark: Benchmark | None = None
@@ -201,7 +200,7 @@ def planner(
     settings: type[Settings] = NoSettings,
     roles: Sequence[str] = (),
     needs: Sequence[type] = (),
-) -> Callable[[Run], PlannerSpec]:
+) -> Callable[[Planner], PlannerSpec]:
     """Makes a planner of a coroutine function.
 
     Args:
@@ -212,17 +211,17 @@ def planner(
         needs: what its domain must be beside a `Domain`: Protocols such as `domain.Decomposes`.
 
     Returns:
-        A decorator for `async def run(problem, *, engines, settings, seed) -> Outcome`. It gives a
-        `PlannerSpec`, which `plan` takes.
+        A decorator for `async def plans(run: Run) -> Outcome`. It gives a `PlannerSpec`, which
+        `plan` takes.
 
     Example:
         >>> import asyncio
         >>> from llm_planning import Outcome, open_engine, plan, planner
         >>> @planner("first-action")
-        ... async def first_action(problem, *, engines, settings, seed):
+        ... async def first_action(run):
         ...     "Takes the first action."
-        ...     start = await problem.world.start(seed)
-        ...     action = (await problem.world.actions(start))[0]
+        ...     start = await run.world.start(run.seed)
+        ...     action = (await run.world.actions(start))[0]
         ...     return Outcome(success=None, plan=(action,), metrics={}, trace={}, text="")
         >>> first_action.summary
         'Takes the first action.'
@@ -231,7 +230,7 @@ def planner(
         ('east',)
     """
 
-    def decorate(run: Run) -> PlannerSpec:
+    def decorate(run: Planner) -> PlannerSpec:
         first_line = (inspect.getdoc(run) or name).partition("\n")[0]
         return PlannerSpec(
             name=name,

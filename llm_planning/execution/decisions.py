@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from llm_planning.domain import A, S
     from llm_planning.execution.episode import Episode, Move
     from llm_planning.search import Edge, Node
-    from llm_planning.settings import Settings
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 _LEAST = 1e-9
 """The least weight of an edge in a draw by π. If every π is 0, all edges are equally likely."""
@@ -96,23 +95,19 @@ def best_edge(root: Node[S, A], rng: Random) -> Edge[S, A] | None:
 
 
 async def episode_outcome(
-    problem: Problem[Any],
+    run: Run[Any, Any],
     episode: Episode[Any, Any],
     decisions: Sequence[Decision],
     *,
-    settings: Settings,
-    seed: int,
     metrics: Mapping[str, Any],
     oracles: Sequence[Mapping[str, object]],
 ) -> Outcome:
     """The outcome of an episode of which each move was chosen when its turn came.
 
     Args:
-        problem: what was planned.
+        run: of the planner.
         episode: the episode.
         decisions: how each move was chosen, one for each.
-        settings: of the planner.
-        seed: of the trial.
         metrics: the planner's own, in addition to those of the execution.
         oracles: descriptions of the roles that rules answered.
     """
@@ -123,19 +118,15 @@ async def episode_outcome(
     ]
     verdict = {True: "reached", False: "not reached", None: "not judged"}[execution.success]
     conclusion = (
-        f"{problem.task}: the goal is {verdict} after {len(moves)} moves, "
-        f"reward {execution.reward:g}"
+        f"{run.task}: the goal is {verdict} after {len(moves)} moves, reward {execution.reward:g}"
     )
     return Outcome(
         success=execution.success,
         plan=tuple(str(move.action) for move in execution.moves),
         metrics={**execution.metrics(), "moves": len(moves), **metrics},
         trace={
-            "domain": problem.domain,
-            "task": problem.task,
-            "goal": problem.world.goal,
-            "seed": seed,
-            "settings": settings.to_json(),
+            "domain": run.domain,
+            **run.header,
             **({"oracles": list(oracles)} if oracles else {}),
             **execution.to_json(),
             "moves": moves,

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from llm_planning.execution.episode import Move
     from llm_planning.execution.option_settings import ExecutionSettings
     from llm_planning.execution.policies import Policies
-    from llm_planning.specs import Problem
 
     class OptionDomain(Domain[S, A]):
         """A domain with a grammar of its options and a model of its state."""
@@ -177,12 +176,12 @@ class Executing(Generic[S, A]):
 
     def __init__(
         self,
-        problem: Problem[Any],
+        domain: OptionDomain[S, A],
         policies: Policies[S, A],
         settings: ExecutionSettings,
         episode: Episode[S, A],
     ) -> None:
-        self._problem = problem
+        self._domain = domain
         self._policies = policies
         self._settings = settings
         self.episode = episode
@@ -192,7 +191,7 @@ class Executing(Generic[S, A]):
     @classmethod
     async def begin(
         cls,
-        problem: Problem[Any],
+        domain: OptionDomain[S, A],
         policies: Policies[S, A],
         settings: ExecutionSettings,
         *,
@@ -202,14 +201,14 @@ class Executing(Generic[S, A]):
         """Starts the world of one execution.
 
         Args:
-            problem: see `Executing`.
-            policies: see `Executing`.
-            settings: see `Executing`.
+            domain: the world.
+            policies: carry options out.
+            settings: of the execution.
             seed: of the trial.
             number: of the execution, from 0; each has a world of its own.
         """
-        episode = await Episode.begin(problem.world, seed=seed + _STRIDE * number)
-        return cls(problem, policies, settings, episode)
+        episode = await Episode.begin(domain, seed=seed + _STRIDE * number)
+        return cls(domain, policies, settings, episode)
 
     @property
     def goes_on(self) -> bool:
@@ -220,7 +219,7 @@ class Executing(Generic[S, A]):
         """τ of the real state, with what was executed and what the world said of it."""
         options = [option for option, _ in self._executed]
         feedback = [said for _, said in self._executed]
-        return await tau_of(self._problem.world, self.episode.state, options, feedback)
+        return await tau_of(self._domain, self.episode.state, options, feedback)
 
     async def execute(self, option: A, planned: int, *, judge: Judge[S, A] | None = None) -> bool:
         """Executes an option (Algorithm 2).
@@ -253,7 +252,7 @@ class Executing(Generic[S, A]):
             )
             completion = await judged(question)  # 7
             question = replace(question, critique=completion.critique)
-            shown = is_shown(self._problem.world, question)
+            shown = is_shown(self._domain, question)
             self.attempts.append(
                 Attempt(
                     option=option,
@@ -276,13 +275,12 @@ class Executing(Generic[S, A]):
 
     async def recorded(self) -> Executed[S, A]:
         """The record of the execution so far."""
-        domain = self._problem.world
         return Executed(
             success=bool(self.episode.success),
             exhausted=self.goes_on,
             attempts=tuple(self.attempts),
             moves=tuple(self.episode.moves),
-            last=await settled(domain.describe(self.episode.state)),
+            last=await settled(self._domain.describe(self.episode.state)),
             milestones=dict(self.episode.milestones),
         )
 

@@ -22,10 +22,9 @@ from llm_planning.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from llm_planning.execution.option_settings import ExecutionSettings
+    from llm_planning.execution.option_settings import ExecutionSettings, PromptSettings
     from llm_planning.execution.options import Attempt, Executed, OptionDomain, OptionState
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +59,13 @@ async def written_plan(ask: PlanAsking[Any, A]) -> WrittenPlan[A]:
     return WrittenPlan(steps[: ask.settings.d])  # Rules may name more.
 
 
-async def chain_of_thought(
-    problem: Problem[OptionDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: ExecutionSettings,
-    seed: int,
-) -> Outcome:
+async def chain_of_thought(run: Run[OptionDomain[Any, Any], ExecutionSettings]) -> Outcome:
     """CoT: plans in one answer, and executes the options (ToO, Section 4.1)."""
-    ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
+    settings = run.settings
+    ask: PlanAsking[Any, Any] = PlanAsking(run.world, run.engines, settings, seed=run.seed)
     plan = await written_plan(ask)
     told = {"trace": {"steps": plan.to_json()}, "text": str(plan)}
-    return await executed_plan(plan.options, problem, ask, settings, **told)
+    return await executed_plan(plan.options, run, ask, settings, **told)
 
 
 async def first_state(domain: OptionDomain[Any, Any], seed: int) -> OptionState[Any, Any]:
@@ -81,7 +75,7 @@ async def first_state(domain: OptionDomain[Any, Any], seed: int) -> OptionState[
 
 async def executed_plan(
     plan: Sequence[A],
-    problem: Problem[OptionDomain[Any, A]],
+    run: Run[OptionDomain[Any, A], PromptSettings],
     ask: PlanAsking[Any, A],
     settings: ExecutionSettings,
     **told: Any,  # noqa: ANN401
@@ -92,25 +86,24 @@ async def executed_plan(
 
     Args:
         plan: options, in order.
-        problem: what was planned.
+        run: of the planner.
         ask: the roles that answered.
         settings: of the execution.
         told: see `outcome_of`.
     """
 
-    async def act(run: Executing[Any, A]) -> None:
+    async def act(executing: Executing[Any, A]) -> None:
         for place, option in enumerate(plan):
-            if not run.goes_on:
+            if not executing.goes_on:
                 break
-            await run.execute(option, place)
+            await executing.execute(option, place)
 
-    executions = await executed(act, problem, ask, settings)
-    return outcome_of(plan, problem, ask, executions, **told)
+    executions = await executed(act, ask, settings)
+    return outcome_of(plan, run, ask, executions, **told)
 
 
 async def executed(
     act: Callable[[Executing[Any, A]], Awaitable[None]],
-    problem: Problem[OptionDomain[Any, A]],
     ask: PlanAsking[Any, A],
     settings: ExecutionSettings,
 ) -> Executions[A]:
@@ -118,16 +111,16 @@ async def executed(
 
     Args:
         act: executes options until it ends.
-        problem: what is planned.
-        ask: the roles that answer.
+        ask: the roles that answer, in their domain.
         settings: of the execution.
     """
-    policies = await policies_of(problem.world, ask, settings)
+    domain = ask.domain
+    policies = await policies_of(domain, ask, settings)
     done = []
     for number in range(settings.executions):
-        run = await Executing.begin(problem, policies, settings, seed=ask.seed, number=number)
-        await act(run)
-        done.append(await run.recorded())
+        executing = await Executing.begin(domain, policies, settings, seed=ask.seed, number=number)
+        await act(executing)
+        done.append(await executing.recorded())
     return Executions(policies.name, done)
 
 
@@ -151,7 +144,7 @@ class Executions(Generic[A]):
 
 def outcome_of(
     plan: Sequence[Any],
-    problem: Problem[OptionDomain[Any, Any]],
+    run: Run[OptionDomain[Any, Any], PromptSettings],
     ask: PlanAsking[Any, Any],
     executions: Executions[Any],
     *,
@@ -163,7 +156,7 @@ def outcome_of(
 
     Args:
         plan: the options that were planned, or executed where both go together.
-        problem: what was planned.
+        run: of the planner.
         ask: the roles that answered.
         executions: of the plan.
         metrics: the planner's own metrics.
@@ -181,10 +174,7 @@ def outcome_of(
             **costs_of(ask),
         },
         trace={
-            "task": problem.task,
-            "goal": problem.world.goal,
-            "seed": ask.seed,
-            "settings": ask.settings.to_json(),
+            **run.header,
             **trace,
             "oracles": ask.oracles,
             "executions": [one.to_json() for one in executions.each],

@@ -74,9 +74,9 @@ from llm_planning import Outcome, planner
 
 
 @planner("idle")
-async def idle(problem, *, engines, settings, seed):
+async def idle(run):
     """Does nothing."""
-    return Outcome(success=None, plan=(), metrics={"seed": seed}, trace={}, text="nothing")
+    return Outcome(success=None, plan=(), metrics={"seed": run.seed}, trace={}, text="nothing")
 '''
 # Nobody vouches for this file, so nothing may run it.
 TROJAN = "import os\n\nopen(os.environ['LLM_PLANNING_HOSTILE_TRACE'], 'w').close()\n"

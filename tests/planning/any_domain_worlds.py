@@ -8,7 +8,7 @@ from random import Random
 from llm_planning.domain import Domain, Step
 from llm_planning.planners.any_domain.specs import SPECS
 from llm_planning.roles import Engines
-from llm_planning.specs import Problem
+from llm_planning.specs import Run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLANNERS = {spec.name: spec for spec in SPECS}
@@ -24,12 +24,15 @@ def hanoi(discs=3):
 
 async def run(name, world, *, engine=None, seed=0, **settings):
     spec = PLANNERS[name]
-    return await spec.run(
-        Problem(domain="test", task="the-task", world=world),
+    given = Run(
+        domain="test",
+        task="the-task",
+        world=world,
         engines=Engines(engine),
         settings=spec.settings.read(settings),
         seed=seed,
     )
+    return await spec.run(given)
 
 
 class Doors(Domain):

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import yaml
+from runs import run_in
 
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, Blocks, Goal, Puzzle
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.planners.drip.specs import SPECS
-from llm_planning.roles import Engines
-from llm_planning.specs import Problem
 from llm_planning.trace import recording
 
 PLANNERS = {spec.name: spec for spec in SPECS}
@@ -48,12 +47,8 @@ SECTION_4_1_4 = blocks("c-b-d-a-j-h-e-g-f-i", "g-f-i-c-b-d-a-j-h")
 
 async def run(name, world, *, seed=0, engine=None, roles="rules", **settings):
     spec = PLANNERS[name]
-    return await spec.run(
-        Problem(domain="blocksworld", task="test", world=world),
-        engines=Engines(engine),
-        settings=spec.settings.read({"roles": str(roles), **settings}),
-        seed=seed,
-    )
+    given = spec.settings.read({"roles": str(roles), **settings})
+    return await spec.run(run_in(world, given, engine, domain="blocksworld", seed=seed))
 
 
 async def told(name, world, **settings):

@@ -1,12 +1,11 @@
 """A tiny home for the planners of LLM-MCTS, and how these are run."""
 
 from household_homes import named, own_task
+from runs import run_in
 
 from llm_planning.environments.household.domain import Household
 from llm_planning.planners.llm_mcts.settings import HomeSettings
 from llm_planning.planners.llm_mcts.specs import SPECS
-from llm_planning.roles import Engines
-from llm_planning.specs import Problem
 
 PLANNERS = {spec.name: spec for spec in SPECS if issubclass(spec.settings, HomeSettings)}
 
@@ -34,12 +33,9 @@ async def run(name, world, *, engine=None, seed=0, **settings):
     if not hasattr(world, "first_belief"):
         world = Household(world)
     spec = PLANNERS[name]
-    return await spec.run(
-        Problem(domain="household", task="rearrange", world=world),
-        engines=Engines(engine),
-        settings=spec.settings.read(settings),
-        seed=seed,
-    )
+    given = spec.settings.read(settings)
+    where = {"domain": "household", "task": "rearrange"}
+    return await spec.run(run_in(world, given, engine, **where, seed=seed))
 
 
 def statistics(outcome):

@@ -133,7 +133,7 @@ def test_code_of_the_user_s_own_that_fails_is_told_with_its_place(opened, tmp_pa
     own.write_text(
         "from llm_planning import planner\n"
         "@planner('mine')\n"
-        "async def mine(problem, *, engines, settings, seed):\n"
+        "async def mine(run):\n"
         "    return 1 / 0\n"
     )
     result = invoke(f"{own}:mine", "--task", "milk-a-cow")
@@ -269,7 +269,7 @@ def test_what_packages_announce_is_listed(tmp_path, monkeypatch):
         "class Hall(Domain):\n    tasks = ('north',)\n"
         "    start = describe = actions = step = None\n"
         "    def __init__(self, doors=2): pass\n"
-        "@planner('theirs')\nasync def stroll(problem, *, engines, settings, seed):\n"
+        "@planner('theirs')\nasync def stroll(run):\n"
         "    'Walks about.'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

@@ -124,7 +124,7 @@ def test_names_of_planners_that_packages_announce(tmp_path, monkeypatch):
     (tmp_path / "their_strolls.py").write_text(
         "from llm_planning import planner\n"
         f"@planner('theirs', summary={EVIL!r})\n"
-        "async def stroll(problem, *, engines, settings, seed): pass\n"
+        "async def stroll(run): pass\n"
         f"def __getattr__(name): raise RuntimeError({EVIL!r})\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

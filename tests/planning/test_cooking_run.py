@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from cooking_kitchens import cut_and_cooked, sticky
+from runs import run_in
 
 from llm_planning.environments.cooking.games import GameSpec
 from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS
@@ -18,7 +19,6 @@ from llm_planning.planners.xenon.settings import CookingSettings, XenonCookingSe
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
 
@@ -29,12 +29,9 @@ AGENTS = {
 
 
 async def run(agent, *, seed=0, engine=None, **values):
-    return await partial(AGENTS[agent].run, kitchens_of=cut_and_cooked)(
-        Problem(domain="cooking", task="cook-a-meal", world=None),
-        engines=Engines(engine or ScriptedEngine({})),
-        settings=AGENTS[agent].settings.read({"roles": "sticky-40", **values}),
-        seed=seed,
-    )
+    settings = AGENTS[agent].settings.read({"roles": "sticky-40", **values})
+    given = run_in(None, settings, engine or ScriptedEngine({}), task="cook-a-meal", seed=seed)
+    return await partial(AGENTS[agent].run, kitchens_of=cut_and_cooked)(given)
 
 
 def episode(success, steps, refused=0):

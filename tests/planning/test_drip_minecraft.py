@@ -4,12 +4,11 @@ from statistics import median
 
 import pytest
 from drip_runs import PLANNERS, roles_file
+from runs import run_in
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.roles import Engines
 from llm_planning.session import open_uncached_engine
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 
 PLACED, HELD = (Minecraft(options="single", stations=kind) for kind in ("placed", "held"))
 
@@ -20,12 +19,8 @@ ACTING = {"decompose": {"rate": 0.9, "unit": "item"}, "judge": {"rate": 0.9}, "a
 async def run(name, world=PLACED, *, seed=0, roles="rules", **settings):
     spec = PLANNERS[name]
     with open_uncached_engine("none") as engine:
-        return await spec.run(
-            Problem(domain="minecraft", task="mine-a-diamond", world=world),
-            engines=Engines(engine),
-            settings=spec.settings.read({"roles": str(roles), **settings}),
-            seed=seed,
-        )
+        given = spec.settings.read({"roles": str(roles), **settings})
+        return await spec.run(run_in(world, given, engine, task="mine-a-diamond", seed=seed))
 
 
 async def runs(name, world=PLACED, *, seeds=20, **settings):

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 from drip_runs import PLANNERS
+from runs import run_in
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.registry import find_domain
-from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.scripted import ScriptedEngine
 
@@ -22,12 +21,9 @@ sealed = pytest.mark.skipif(why_unsealed() is not None, reason="programs cannot 
 
 async def run(name, *, world=None, seed=0, engine=None, roles="rules", **settings):
     spec = PLANNERS[name]
-    return await spec.run(
-        Problem(domain="minecraft", task="cook-meat", world=world or Minecraft(task="cook-meat")),
-        engines=Engines(engine or EncoderEngine()),
-        settings=spec.settings.read({"roles": str(roles), **settings}),
-        seed=seed,
-    )
+    given = spec.settings.read({"roles": str(roles), **settings})
+    world = world or Minecraft(task="cook-meat")
+    return await spec.run(run_in(world, given, engine or EncoderEngine(), seed=seed))
 
 
 def attempts_of(outcome):

@@ -15,6 +15,7 @@ from drip_runs import (
     run,
     state,
 )
+from runs import run_in
 
 from llm_planning.domain import Judged
 from llm_planning.planners.drip.outcome import blame
@@ -26,9 +27,8 @@ from llm_planning.planners.drip.roles import (
     NextAction,
 )
 from llm_planning.registry import find_planner
-from llm_planning.roles import Engines, Errors, Oracle
+from llm_planning.roles import Errors, Oracle
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.scripted import ScriptedEngine
 
@@ -304,12 +304,8 @@ async def test_chain_of_thought_makes_the_same_mistakes(tmp_path):
     async def plan(**errors):
         path = roles_file(tmp_path, decompose={"rate": 0.0, "unit": "item", **errors})
         spec = find_planner("cot")
-        outcome = await spec.run(
-            Problem(domain="blocksworld", task="test", world=FIGURE_3),
-            engines=Engines(EncoderEngine()),
-            settings=spec.settings.read({"roles": str(path)}),
-            seed=0,
-        )
+        given = spec.settings.read({"roles": str(path)})
+        outcome = await spec.run(run_in(FIGURE_3, given, EncoderEngine()))
         return outcome.plan
 
     right = [str(one) for one in FIGURE_3.advise(START)]

@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 
 import pytest
+from runs import run_in
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.travel.domain import TRAVEL, Travel
@@ -19,9 +20,8 @@ from llm_planning.planners.llm_mcts.analysis.travel_roles import (
     route_by,
 )
 from llm_planning.planners.llm_mcts.specs import SPECS
-from llm_planning.roles import Engines, Errors, Oracle
+from llm_planning.roles import Errors, Oracle
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 from llm_serving.answers import constraint_of
 from llm_serving.scripted import ScriptedEngine
 
@@ -44,14 +44,8 @@ def world(start="Aa", goal="Ee", legs=LEGS):
 
 def run(name, *, engine=None, where=None, seed=0, **settings):
     spec = PLANNERS[name]
-    return asyncio.run(
-        spec.run(
-            Problem(domain="travel", task="fly", world=where or world()),
-            engines=Engines(engine),
-            settings=spec.settings.read(settings),
-            seed=seed,
-        )
-    )
+    given = spec.settings.read(settings)
+    return asyncio.run(spec.run(run_in(where or world(), given, engine, seed=seed)))
 
 
 def knowledge(graph, kind, *, seed):

@@ -6,6 +6,7 @@ import re
 import pytest
 from any_domain_worlds import Cliff, Guarded
 from mc_dml_games import chain, read_golden, rounded
+from runs import run_in
 from textgame_toys import trap_door
 
 from llm_planning.domain import DomainError, missing_members
@@ -19,10 +20,8 @@ from llm_planning.planners.mc_dml.settings import (
     ReflectiveFixedSettings,
 )
 from llm_planning.planners.mc_dml.specs import SPECS
-from llm_planning.roles import Engines
 from llm_planning.search import select_by_puct
 from llm_planning.settings import NoSettings, SettingsError
-from llm_planning.specs import Problem
 from llm_planning.trace import recording
 from llm_serving.scripted import ScriptedEngine
 
@@ -45,13 +44,11 @@ def an_engine():
 async def play(name, engine, seed=0, **settings):
     spec, given = AGENTS[name], {**SMALL, **settings}
     world = trap_door()
+    read = spec.settings.read(
+        {key: value for key, value in given.items() if key in spec.settings.known_keys()}
+    )
     return await spec.run(
-        Problem(domain="textgame", task="trap-door", world=world),
-        engines=Engines(engine),
-        settings=spec.settings.read(
-            {key: value for key, value in given.items() if key in spec.settings.known_keys()}
-        ),
-        seed=seed,
+        run_in(world, read, engine, domain="textgame", task="trap-door", seed=seed)
     )
 
 
@@ -115,14 +112,9 @@ async def test_c_is_that_of_the_game_that_is_played(given, expected):
         constants.append(c)
         return select_by_puct(c=c)
 
-    outcome = await mc_dml(
-        Problem(domain="textgame", task="coin-collector", world=TextGameDomain(game)),
-        past=0,
-        select=select,
-        engines=Engines(an_engine()),
-        settings=PrunedSettings.read({**given, "simulations_per_action": 2}),
-        seed=0,
-    )
+    settings = PrunedSettings.read({**given, "simulations_per_action": 2})
+    run = run_in(TextGameDomain(game), settings, an_engine(), task="coin-collector")
+    outcome = await mc_dml(run, past=0, select=select)
     assert constants == [expected]
     assert outcome.trace["task"] == "coin-collector"
     assert outcome.metrics["game"] == outcome.trace["game"] == "detective"
@@ -193,12 +185,7 @@ async def test_any_domain_is_played_as_a_game(name):
         {"reflection": ADVICE}, score=lambda text, actions: [-5.0 * ("-" in a) for a in actions]
     )
     given = {key: value for key, value in SMALL.items() if key in spec.settings.known_keys()}
-    outcome = await spec.run(
-        Problem(domain="cliff", task="cliff", world=Cliff()),
-        engines=Engines(engine),
-        settings=spec.settings.read(given),
-        seed=0,
-    )
+    outcome = await spec.run(run_in(Cliff(), spec.settings.read(given), engine, task="cliff"))
     assert (outcome.success, outcome.plan) == (True, ("1", "1", "1"))
     assert (outcome.metrics["game"], outcome.metrics["score"]) == ("cliff", 1.0)
     assert outcome.metrics["success_basis"] == "executed"
@@ -224,12 +211,8 @@ async def test_a_domain_says_what_failed_and_a_state_that_stays_is_no_failure():
         return [0.0 if action == wanted else -99.0 for action in actions]
 
     spec = AGENTS["llm-agent"]
-    outcome = await spec.run(
-        Problem(domain="gate", task="gate", world=Guarded()),
-        engines=Engines(ScriptedEngine({}, score=liked)),
-        settings=spec.settings.read({"moves": 4, "history": 20, "prior": "exact"}),
-        seed=0,
-    )
+    given = spec.settings.read({"moves": 4, "history": 20, "prior": "exact"})
+    outcome = await spec.run(run_in(Guarded(), given, ScriptedEngine({}, score=liked)))
     assert (outcome.success, outcome.plan) == (True, ("go", "wait", "wait", "go"))
     assert outcome.metrics["options_executed"] == 3
     assert outcome.metrics["first_failed"] == "go"
@@ -244,12 +227,7 @@ class Stuck(Cliff):
 @pytest.mark.parametrize("name", [spec.name for spec in SPECS if not spec.needs])
 async def test_where_nothing_can_be_done_nothing_is(name):
     spec = AGENTS[name]
-    outcome = await spec.run(
-        Problem(domain="stuck", task="cliff", world=Stuck()),
-        engines=Engines(an_engine()),
-        settings=spec.settings.read({}),
-        seed=0,
-    )
+    outcome = await spec.run(run_in(Stuck(), spec.settings.read({}), an_engine()))
     assert (outcome.success, outcome.plan, outcome.metrics["ending"]) == (False, (), "horizon")
 
 
@@ -262,12 +240,7 @@ class Hidden(Cliff):
 async def test_hidden_states_are_not_for_these_planners(name):
     spec = AGENTS[name]
     with pytest.raises(DomainError, match=r"^fog hides its state .* plan there with puct or uct$"):
-        await spec.run(
-            Problem(domain="fog", task="cliff", world=Hidden()),
-            engines=Engines(an_engine()),
-            settings=spec.settings.read({}),
-            seed=0,
-        )
+        await spec.run(run_in(Hidden(), spec.settings.read({}), an_engine(), domain="fog"))
 
 
 def test_walkthroughs_are_for_worlds_that_have_one():

@@ -5,16 +5,15 @@ import math
 import pytest
 from any_domain_worlds import Cliff
 from mc_dml_games import GraphGame, Reflects, search_parts, searched
+from runs import run_in
 from test_mc_dml_priors import make_prior, situation
 
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, Transition
 from llm_planning.planners.mc_dml.playing import mc_dml
 from llm_planning.planners.mc_dml.settings import McDmlSettings, PrunedSettings
-from llm_planning.roles import Engines
 from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
@@ -55,14 +54,8 @@ async def played(game, *, name="bait", engine=None, **given):
     kind = McDmlSettings if engine else PrunedSettings
     game.name = name
     settings = {"C": 20, "simulations_per_action": 4, "d_min": 3, "d_max": 3, "moves": 3, **given}
-    return await mc_dml(
-        Problem(domain="textgame", task=name, world=TextGameDomain(game)),
-        engines=Engines(engine or ScriptedEngine({})),
-        settings=kind.read(settings),
-        seed=0,
-        past=1,
-        select=select_by_puct,
-    )
+    run = run_in(TextGameDomain(game), kind.read(settings), engine or ScriptedEngine({}))
+    return await mc_dml(run, past=1, select=select_by_puct)
 
 
 def test_all_of_them_together():
@@ -153,15 +146,9 @@ async def test_where_nothing_is_valid_one_stops_or_waits_says_yes_or_no():
 
 
 async def test_waiting_is_for_text_games():
+    run = run_in(Cliff(), PrunedSettings.read({"stuck": "wait"}), domain="cliff")
     with pytest.raises(SettingsError, match="stuck=wait is not possible: cliff is no text game"):
-        await mc_dml(
-            Problem(domain="cliff", task="cliff", world=Cliff()),
-            engines=Engines(ScriptedEngine({})),
-            settings=PrunedSettings.read({"stuck": "wait"}),
-            seed=0,
-            past=0,
-            select=select_by_puct,
-        )
+        await mc_dml(run, past=0, select=select_by_puct)
 
 
 @pytest.mark.parametrize("absent", [-10.0, -5.0])

@@ -6,14 +6,14 @@ import json
 
 import pytest
 from mc_dml_games import GOLDEN, read_golden
+from runs import run_in
 from textgame_toys import trap_door
 
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.report_text import printed_value
 from llm_planning.registry import find_domain, find_planner
-from llm_planning.roles import Engines
-from llm_planning.specs import Problem, choose
+from llm_planning.specs import choose
 from llm_serving.scripted import ScriptedEngine
 
 PAPER = find_paper("mc_dml")
@@ -144,12 +144,7 @@ async def test_every_metric_that_is_measured_is_reported(planner, tables):
     spec = find_planner(planner)
     given = {"moves": 2, "simulations_per_action": 2} if planner == "mc-dml-puct" else {}
     world = trap_door()
-    outcome = await spec.run(
-        Problem(domain="textgame", task="trap-door", world=world),
-        engines=Engines(ScriptedEngine({})),
-        settings=spec.settings.read(given),
-        seed=0,
-    )
+    outcome = await spec.run(run_in(world, spec.settings.read(given), ScriptedEngine({})))
     for table in tables:
         for one in PAPER.table(table).columns:
             for field in one.measure.fields if one.measure else ():

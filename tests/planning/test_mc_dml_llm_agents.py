@@ -1,4 +1,5 @@
 import pytest
+from runs import run_in
 
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, GameSeconds, Transition
@@ -12,9 +13,7 @@ from llm_planning.planners.mc_dml.baselines import (
     reflection_agent,
 )
 from llm_planning.planners.mc_dml.settings import LlmAgentSettings, ReflectionAgentSettings
-from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 LESSON = "Next time, light the lantern before you open the trap door."
@@ -197,8 +196,8 @@ def falling(text, choices):
 
 async def run(agent, engine, settings):
     """Plays the trap door as an agent of the catalogue."""
-    problem = Problem(domain="textgame", task="trap-door", world=the_trap_door())
-    return await agent(problem, engines=Engines(engine), settings=settings, seed=0)
+    world = the_trap_door()
+    return await agent(run_in(world, settings, engine, domain="textgame", task="trap-door"))
 
 
 async def test_the_agents_as_they_are_run():

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 import pytest
+from runs import run_in
 
 from llm_planning import priors
 from llm_planning.environments.textgame.domain import TextGameDomain
@@ -23,8 +24,7 @@ from llm_planning.planners.mc_dml.roles import (
     observe,
 )
 from llm_planning.priors import Labels, action_prompt, softmax
-from llm_planning.roles import Engines, RoleSettings
-from llm_planning.specs import Problem
+from llm_planning.roles import RoleSettings
 
 ASKED = GameWording()
 make_prior = functools.partial(priors.make_prior, wording=ASKED)
@@ -120,8 +120,7 @@ async def test_a_new_reflection_costs_only_the_end_of_the_prompt(engine):
 
 async def test_a_reflection_on_the_trap_door_is_a_sentence(engine):
     world = TextGameDomain(SnapshotGame(TrapDoor()))
-    problem = Problem(domain="textgame", task="trap-door", world=world)
-    ask = GameAsking(problem, Engines(engine), RoleSettings(), seed=0).reflect()
+    ask = GameAsking(run_in(world, None, engine), RoleSettings()).reflect()
     reflection = await ask(await fall())
     assert reflection.endswith(".")
     assert 10 < len(reflection) <= SENTENCE.max_bytes

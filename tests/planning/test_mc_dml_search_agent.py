@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from mc_dml_games import GraphGame, agent, chain, changed, read_golden, search_parts, uniform_prior
+from runs import run_in
 
 from llm_planning.domain import Step
 from llm_planning.environments.textgame.domain import TextGameDomain
@@ -16,10 +17,9 @@ from llm_planning.execution.decisions import ActionStatistics
 from llm_planning.execution.episode import Episode, Move
 from llm_planning.planners.mc_dml.playing import format_searches, game_outcome, play_by_search
 from llm_planning.planners.mc_dml.roles import GameAsking, GameTurn, Observation, trajectory_of
-from llm_planning.roles import Engines, RoleSettings
+from llm_planning.roles import RoleSettings
 from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.settings import NoSettings
-from llm_planning.specs import Problem
 from llm_planning.stopwatch import Stopwatch
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
@@ -40,8 +40,8 @@ async def outcome_of(game, *moves, last=NOTHING, ending=None, **given):
     episode.moves, episode.now = list(moves), last
     episode.state = Transition("cell", "", 0.0, ending)
     episode.success, episode.over = ending is WON, ending is not None
-    problem = Problem(domain="games", task="cells", world=world)
-    return await game_outcome(problem, episode, settings=NoSettings(), seed=3, **given)
+    run = run_in(world, NoSettings(), task="cells", seed=3)
+    return await game_outcome(run, episode, **given)
 
 
 def two_rooms():
@@ -168,8 +168,7 @@ async def test_statistics_are_aligned():
 
 
 async def test_seconds_that_several_questions_wait_are_counted_once():
-    problem = Problem(domain="games", task="cells", world=TextGameDomain(two_rooms()))
-    asking = GameAsking(problem, Engines(None), RoleSettings(), seed=0)
+    asking = GameAsking(run_in(TextGameDomain(two_rooms()), None), RoleSettings())
 
     async def answer(_):
         await asyncio.sleep(0.05)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from runs import run_in
 from textgame_toys import trap_door
 
 from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
@@ -22,10 +23,7 @@ from llm_planning.planners.mc_dml.walkthrough import (
     replay,
     walkthrough_statistics,
 )
-from llm_planning.roles import Engines
 from llm_planning.settings import NoSettings
-from llm_planning.specs import Problem
-from llm_serving.scripted import ScriptedEngine
 
 
 @pytest.mark.parametrize(
@@ -99,12 +97,7 @@ async def test_a_walkthrough_may_end_before_the_game():
 async def walked(task, **settings):
     given = GameSettings.read({"remember": "memory", **settings})
     async with open_text_game(task, given) as world:
-        return await play_walkthrough(
-            Problem(domain="textgame", task=task, world=world),
-            engines=Engines(ScriptedEngine({})),
-            settings=NoSettings(),
-            seed=0,
-        )
+        return await play_walkthrough(run_in(world, NoSettings()))
 
 
 async def test_the_trap_door():
@@ -132,9 +125,9 @@ async def test_a_generated_game():
 
 
 async def test_a_game_without_a_walkthrough():
-    problem = Problem(domain="textgame", task="corridor", world=TextGameDomain(Corridor()))
+    run = run_in(TextGameDomain(Corridor()), NoSettings())
     with pytest.raises(TextGameError, match="corridor comes without a walkthrough"):
-        await play_walkthrough(problem, engines=None, settings=NoSettings(), seed=0)
+        await play_walkthrough(run)
 
 
 async def test_a_story_file_that_is_not_there(tmp_path):

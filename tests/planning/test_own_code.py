@@ -30,7 +30,7 @@ class Walk(Domain):
     steps: int = LONG
 
 @planner("mine")
-async def mine(problem, *, engines, settings, seed):
+async def mine(run):
     '''Does nothing.'''
 
 NUMBER = 3

@@ -177,12 +177,12 @@ class OwnSettings(Settings):
 
 
 @planner("mine", settings=OwnSettings)
-async def mine(problem, *, engines, settings, seed):
+async def mine(run):
     """Walks on.
 
     And on.
     """
-    return Outcome(success=None, plan=(problem, settings), metrics={}, trace={}, text="")
+    return Outcome(success=None, plan=(run,), metrics={}, trace={}, text="")
 
 
 def test_a_setting_of_both_is_the_planners_unless_it_is_written_out():
@@ -203,9 +203,9 @@ def test_a_setting_of_both_is_the_planners_unless_it_is_written_out():
 async def test_an_open_domain_is_handed_over_as_it_is():
     world = Walk(steps=4)
     ran = await prepare_with(mine, world, settings={"speed": 2}).run(None, 0)
-    problem, settings = ran.plan
-    assert problem.world is world
-    assert settings.speed == 2.0
+    (run,) = ran.plan
+    assert run.world is world
+    assert run.settings.speed == 2.0
     assert world.step(3, "on", Random(0)).done
 
 

@@ -55,10 +55,10 @@ class Line(Domain[int, str]):
 
 
 @planner("told", settings=Walk)
-async def told(problem, *, engines, settings, seed):
+async def told(run):
     """Says what it was given."""
-    goal = None if problem.world is None else problem.world.goal
-    said = (problem.domain, problem.task, str(goal), str(settings.length), str(seed))
+    goal = None if run.world is None else run.world.goal
+    said = (run.domain, run.task, str(goal), str(run.settings.length), str(run.seed))
     return Outcome(success=None, plan=said, metrics={}, trace={}, text="")
 
 
@@ -131,9 +131,9 @@ async def test_a_run_is_told_with_its_answer_or_its_error():
     meters = metered(Engines(ScriptedEngine({"ask": "yes"})))
 
     @planner("asking")
-    async def asking(problem, *, engines, settings, seed):
-        await engines.of("ask").generate(Request(prompt="?", role="ask"))
-        return Outcome(success=None, plan=(1 / seed,), metrics={}, trace={}, text="")
+    async def asking(run):
+        await run.engines.of("ask").generate(Request(prompt="?", role="ask"))
+        return Outcome(success=None, plan=(1 / run.seed,), metrics={}, trace={}, text="")
 
     find = partial(prepare, asking, domain=spec_of(Line), settings={})
     unheard = await run_planner(find, meters, seed=2)

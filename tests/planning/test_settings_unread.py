@@ -124,7 +124,7 @@ def test_what_is_read_is_accepted_and_so_is_a_default(planner, where, settings):
 
 
 @planner("beam", settings=BeamSettings, roles=["likely"])
-async def beam(problem, *, engines, settings, seed):
+async def beam(run):
     """Keeps the likeliest."""
 
 

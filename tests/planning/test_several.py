@@ -55,11 +55,11 @@ def opened(worlds, *, seconds=None):
 
 
 @planner("asker", roles=("say",))
-async def asker(problem, *, engines, settings, seed):
+async def asker(run):
     """Asks what to say."""
-    number = problem.world.number
+    number = run.world.number
     prompt = (Message("system", "You count."), Message("user", f"What is {number}?"))
-    answer = await engines.of("say").generate(Request(prompt=prompt, role="say"))
+    answer = await run.engines.of("say").generate(Request(prompt=prompt, role="say"))
     trace = tracing()
     if trace is not None:
         trace.execution(answer.text, done=True)

@@ -160,9 +160,9 @@ async def test_without_a_load_the_limit_is_fixed():
 
 
 @planner("asker")
-async def ask(problem, *, engines, settings, seed):
+async def ask(run):
     """One question and nothing else, so that the engine is what is waited for."""
-    await engines.of("decompose").generate(Request(prompt=str(seed), role="decompose"))
+    await run.engines.of("decompose").generate(Request(prompt=str(run.seed), role="decompose"))
     return Outcome(success=None, plan=(), metrics={}, trace={}, text="")
 
 

@@ -88,9 +88,9 @@ WALK = """
 
 
     @planner("walk", summary="Walks at random.", settings=Walking)
-    async def walk(problem, *, engines, settings, seed):
-        world, rng, plan = problem.world, Random(seed), []
-        state, done = world.start(seed), False
+    async def walk(run):
+        world, settings, rng, plan = run.world, run.settings, Random(run.seed), []
+        state, done = world.start(run.seed), False
         while not done and len(plan) < settings.length:
             plan.append(rng.choice(world.actions(state)))
             for _ in range(settings.stride):

@@ -263,8 +263,8 @@ class Here(Domain[int, str]):
 
 
 @planner("stay")
-async def stay(problem, *, engines, settings, seed):
-    return Outcome(success=True, plan=(problem.world.goal,), metrics={}, trace={}, text="")
+async def stay(run):
+    return Outcome(success=True, plan=(run.world.goal,), metrics={}, trace={}, text="")
 """
 
 

@@ -23,7 +23,7 @@ from llm_planning import Outcome, planner
 
 
 @planner("mine", roles=[])
-async def mine(problem, *, engines, settings, seed):
+async def mine(run):
     return Outcome(success=None)
 """
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from killing import start
+from runs import run_in
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.option_language import Option
@@ -33,7 +34,6 @@ from llm_planning.registry import find_domain
 from llm_planning.roles import Engines
 from llm_planning.search import Edge, expanded
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.scripted import ScriptedEngine
 
@@ -59,11 +59,9 @@ def holding(**items):
 
 async def run(name, *, task=TASK, seed=0, engine=None, roles="rules", **settings):
     spec = PLANNERS[name]
+    given = spec.settings.read({"roles": str(roles), **settings})
     return await spec.run(
-        Problem(domain="minecraft", task=task, world=Minecraft(task=task)),
-        engines=Engines(engine or EncoderEngine()),
-        settings=spec.settings.read({"roles": str(roles), **settings}),
-        seed=seed,
+        run_in(Minecraft(task=task), given, engine or EncoderEngine(), task=task, seed=seed)
     )
 
 
@@ -335,11 +333,10 @@ async def test_programs_without_a_seal_are_refused_in_one_line(monkeypatch, capl
 async def test_a_world_without_primitives_refuses_programs_and_has_verbs_for_skills(caplog):
     spec = PLANNERS["too-plus"]
     world = find_domain("blocksworld").open("hard", find_domain("blocksworld").settings())
-    problem = Problem(domain="blocksworld", task="hard", world=world)
 
     def plan(**settings):
         read = spec.settings.read({"roles": "rules", **settings})
-        return spec.run(problem, engines=Engines(EncoderEngine()), settings=read, seed=0)
+        return spec.run(run_in(world, read, EncoderEngine()))
 
     with pytest.raises(SettingsError, match=r"^execution=programs: .* no `primitives`"):
         await plan(execution="programs")

@@ -5,12 +5,13 @@ import json
 import random
 import re
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import pytest
 from golden import golden
 from option_worlds import option
+from runs import run_in
 
 from llm_planning.environments.minecraft.domain import Minecraft
 from llm_planning.environments.minecraft.state import Change
@@ -30,13 +31,12 @@ from llm_planning.planners.tree_of_options.settings import (
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.roles import Engines, metered
 from llm_planning.search import Node
-from llm_planning.specs import Problem
 from llm_serving.errors import ServingError
 from llm_serving.scripted import ScriptedEngine
 
 TASK = "obtain-leather"
 PLANNERS = {spec.name: spec for spec in SPECS}
-PROBLEM = Problem(domain="minecraft", task=TASK, world=Minecraft(task=TASK))
+WORLD = Minecraft(task=TASK)
 SCORES = (
     "success_probability",
     "reward_estimate",
@@ -167,10 +167,8 @@ async def plan(name="too", script=world, delay=None, seed=0, engines=Engines, **
     engine = ScriptedEngine(script, delay=delay)
     spec = PLANNERS[name]
     own = {} if name == "cot" else SETTINGS
-    outcome = await spec.run(
-        PROBLEM, engines=engines(engine), settings=spec.settings.read(own | settings), seed=seed
-    )
-    return outcome, engine
+    run = run_in(WORLD, spec.settings.read(own | settings), task=TASK, seed=seed)
+    return await spec.run(replace(run, engines=engines(engine))), engine
 
 
 def calls_of(engine):
@@ -224,10 +222,10 @@ async def test_an_end_that_was_opened_again_is_undone_with_its_simulation(width)
     def searching(script, **settings):
         ends = with_false_ends(script, {"{'oak_log': 1}": 1})
         settings = FeasibleSearchSettings.read(SETTINGS | settings)
-        ask = OptionAsking(PROBLEM.world, Engines(ScriptedEngine(ends)), settings, seed=0)
+        ask = OptionAsking(WORLD, Engines(ScriptedEngine(ends)), settings, seed=0)
         return TreeOfOptions(start, ask, settings)
 
-    start = await first_state(PROBLEM.world, 0)
+    start = await first_state(WORLD, 0)
     before = await searching(world, iter=1).search()
     root = Node()
     root.memo = Memo(done=False)
@@ -344,9 +342,10 @@ async def test_concurrent_plans_do_not_mix():
     engine = ScriptedEngine(world, delay=lambda _: 0.001)
     spec = PLANNERS["too"]
     settings = spec.settings.read(SETTINGS)
-    one = partial(spec.run, PROBLEM, settings=settings, seed=0)
+    run = run_in(WORLD, settings)
     # Each run has meters of its own, because its costs are among its metrics.
-    outcomes = await asyncio.gather(*(one(engines=metered(Engines(engine))) for _ in range(8)))
+    metered_runs = [replace(run, engines=metered(Engines(engine))) for _ in range(8)]
+    outcomes = await asyncio.gather(*map(spec.run, metered_runs))
     assert all(outcome == outcomes[0] for outcome in outcomes)
     assert engine.counters.roles["propose"].calls == 8 * 3
 
@@ -387,7 +386,7 @@ async def test_the_world_model_alone_is_shown_the_state(see, in_words, pictures)
     _, engine = await plan(iter=1, d=2, see=see)
     asked = [request for request in engine.requests if request.role == "dynamics"]
     assert len(asked) == 4
-    start = PROBLEM.world.draw(PROBLEM.world.start(0))
+    start = WORLD.draw(WORLD.start(0))
     assert asked[0].prompt[-1].images == (start,) * pictures
     assert all(len(request.prompt[-1].images) == pictures for request in asked)
     for words in ("Inventory (", "Biome: "):
@@ -399,9 +398,9 @@ async def test_the_world_model_alone_is_shown_the_state(see, in_words, pictures)
 
 async def test_the_pictures_of_a_tree_are_those_of_its_states():
     _, engine = await plan(iter=3, see="picture")
-    start = PROBLEM.world.start(0)
+    start = WORLD.start(0)
     predicted = start.apply(Change(gained={"oak_log": 1}))
     pictures = [one.prompt[-1].images[0] for one in engine.requests if one.role == "dynamics"]
-    assert pictures[0] == PROBLEM.world.draw(start)
-    assert PROBLEM.world.draw(predicted) in pictures
-    assert PROBLEM.world.draw(start) != PROBLEM.world.draw(predicted)
+    assert pictures[0] == WORLD.draw(start)
+    assert WORLD.draw(predicted) in pictures
+    assert WORLD.draw(start) != WORLD.draw(predicted)

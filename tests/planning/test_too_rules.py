@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from golden import golden
+from runs import run_in
 from too_roles import rules_of
 
 from llm_planning.domain import Step
@@ -21,7 +22,6 @@ from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.roles import Engines, Errors, Oracle
 from llm_planning.roles.oracles import tell
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 from llm_planning.trace import recording
 from llm_serving.encoder_engine import EncoderEngine
 
@@ -34,12 +34,8 @@ WOOD, TABLE = Option("mine", 3, "oak_log"), Option("craft", 1, "crafting_table")
 
 async def plan(name, *, seed=0, roles="rules", world=WORLD, **settings):
     spec = PLANNERS[name]
-    return await spec.run(
-        Problem(domain="minecraft", task=TASK, world=world),
-        engines=Engines(EncoderEngine()),
-        settings=spec.settings.read({"roles": str(roles), **settings}),
-        seed=seed,
-    )
+    given = spec.settings.read({"roles": str(roles), **settings})
+    return await spec.run(run_in(world, given, EncoderEngine(), task=TASK, seed=seed))
 
 
 @pytest.mark.parametrize("name", [name for name in PLANNERS if name != "react-action"])
@@ -304,12 +300,7 @@ async def test_worlds_that_agree_in_a_question_get_the_same_answer(monkeypatch, 
     monkeypatch.setattr(Oracle, "__call__", heard)
     small = {"roles": "rules", "execution": "direct", "iter": 2}
     known = {key: value for key, value in small.items() if key in spec.settings.known_keys()}
-    await spec.run(
-        Problem(domain="minecraft", task=TASK, world=WORLD),
-        engines=Engines(EncoderEngine()),
-        settings=spec.settings.read(known | settings),
-        seed=0,
-    )
+    await spec.run(run_in(WORLD, spec.settings.read(known | settings), EncoderEngine()))
     idle = WORLD.in_units() if spec.name == "react-action" else Minecraft(task=TASK)
     idle.step = lambda state, action, rng: Step(state, obstacle="nothing works here")
     options, subtasks = rules_of(idle, seed=0), DripRoles(idle, seed=0).by_name()

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from command_line import invoke
+from runs import run_in
 
 from llm_planning.environments.blocksworld.blocks import Puzzle
 from llm_planning.environments.blocksworld.domain import BLOCKSWORLD, Blocksworld
@@ -12,9 +13,7 @@ from llm_planning.planners.any_domain.exercises import IMPORTANCE
 from llm_planning.planners.any_domain.trace_exercises import TracedPrior, Tried, shares_of
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.registry import exercise_makers
-from llm_planning.roles import Engines
 from llm_planning.roles.short import words_of
-from llm_planning.specs import Problem
 from llm_planning.trace_file import TraceError, encode_trace
 from llm_planning.viewer.reading import read_trace
 from llm_serving.models import read_card
@@ -117,8 +116,7 @@ async def test_a_lesson_has_the_words_in_which_puct_asks_a_taught_model(write, r
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices), identity=identity)
     domain = Blocksworld(Puzzle("here", decision.state, decision.world.puzzle.goal))
     settings = PLANNERS["puct"].settings.read({"simulations": 2, "moves": 1})
-    problem = Problem(domain="blocksworld", task="four-blocks", world=domain)
-    await PLANNERS["puct"].run(problem, engines=Engines(engine), settings=settings, seed=0)
+    await PLANNERS["puct"].run(run_in(domain, settings, engine))
     text, choices = engine.scored[0]
     assert set(choices) == set(THEN)
     lesson = made.about_one_state(Random(0), roles=("prior",), held_out=False)[0]

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 import pytest
+from runs import run_in
 
 from llm_planning.environments.minecraft import controller
 from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67, GOAL_SETS, GOALS_67
@@ -23,8 +24,6 @@ from llm_planning.planners.xenon.given_goal import true_knowledge
 from llm_planning.planners.xenon.learning_report import MARKS
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.registry import find_planner
-from llm_planning.roles import Engines
-from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 PAPER = find_paper("xenon")
@@ -150,12 +149,8 @@ def test_a_curve_stands_where_its_metric_was_taken(table):
 
 async def test_every_metric_that_is_measured_is_reported():
     spec = find_planner("xenon")
-    outcome = await spec.run(
-        Problem(domain="minecraft", task="67-goals", world=None),
-        engines=Engines(ScriptedEngine({})),
-        settings=spec.settings.read({"roles": "table12", "steps": 20, "requirements": 3}),
-        seed=0,
-    )
+    settings = spec.settings.read({"roles": "table12", "steps": 20, "requirements": 3})
+    outcome = await spec.run(run_in(None, settings, ScriptedEngine({}), task="67-goals"))
     for table in LEARNING:
         for column, metric in metrics_of(table):
             name = re.sub(r"_(at|after)_\d+$", "_at_20", metric)

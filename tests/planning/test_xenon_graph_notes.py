@@ -5,6 +5,7 @@ import json
 import pytest
 from command_line import invoke
 from cooking_kitchens import cut_and_cooked, sticky
+from runs import run_in
 from xenon_builders import LOGS, PLANKS, VERBS, agent, book_of
 
 from llm_planning.environments.minecraft.rulebook import ItemRule
@@ -16,8 +17,6 @@ from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
 from llm_planning.planners.xenon.notes import Belief, GraphNotes, notes_on
 from llm_planning.planners.xenon.settings import XenonCookingSettings
-from llm_planning.roles import Engines
-from llm_planning.specs import Problem
 from llm_planning.trace import recording
 from llm_serving.scripted import ScriptedEngine
 
@@ -168,17 +167,10 @@ def test_a_given_goal_leaves_its_subgoals_and_no_graph(planner, tmp_path):
 
 
 async def test_a_cook_leaves_its_directions_and_its_tools(tmp_path):
+    given = {"roles": sticky(tmp_path, 0.0), "episodes": 4, "games": 2, "K": 0}
+    run = run_in(None, XenonCookingSettings.read(given), ScriptedEngine({}), task="cook-a-meal")
     with recording() as trace:
-        outcome = await cooking.cook_meals(
-            Problem(domain="cooking", task="cook-a-meal", world=None),
-            engines=Engines(ScriptedEngine({})),
-            settings=XenonCookingSettings.read(
-                {"roles": sticky(tmp_path, 0.0), "episodes": 4, "games": 2, "K": 0}
-            ),
-            seed=0,
-            planner="xenon-cooking",
-            kitchens_of=cut_and_cooked,
-        )
+        outcome = await cooking.cook_meals(run, planner="xenon-cooking", kitchens_of=cut_and_cooked)
     steps = lines(trace.events, "execution")
     tried = [step for episode in outcome.trace["episodes"] for step in episode["steps"]]
     assert [one["action"] for one in steps] == [

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cooking_kitchens import cut_and_cooked, sticky
 from hostile.folders import saved_files
+from runs import run_in
 
 from llm_planning.planners.xenon.cooking import COOKS
 from llm_planning.planners.xenon.graph import DependencyGraph
@@ -24,9 +25,7 @@ from llm_planning.planners.xenon.saved import (
     save_knowledge,
 )
 from llm_planning.planners.xenon.specs import SPECS
-from llm_planning.roles import Engines
 from llm_planning.settings import SettingsError
-from llm_planning.specs import Problem
 from llm_serving.scripted import ScriptedEngine
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "xenon"
@@ -39,12 +38,8 @@ async def run_and_save(spec, folder, *, episodes):
     cooking = spec.benchmark.domain == "cooking"
     run = partial(spec.run, kitchens_of=cut_and_cooked) if cooking else spec.run
     values = {"roles": Path(sticky(folder, 0.3)).name} if cooking else LEARNING
-    await run(
-        Problem(domain=spec.benchmark.domain, task=spec.benchmark.tasks[0], world=None),
-        engines=Engines(ScriptedEngine({})),
-        settings=spec.settings.read({**values, "episodes": episodes, "save": str(path)}),
-        seed=2,
-    )
+    settings = spec.settings.read({**values, "episodes": episodes, "save": str(path)})
+    await run(run_in(None, settings, ScriptedEngine({}), task=spec.benchmark.tasks[0], seed=2))
     return path
 
 

@@ -13,7 +13,7 @@ from llm_planning.experiments.published import PublishedTable
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.registry import find_planner, recorded_as
 from llm_planning.roles import Engines
-from llm_planning.specs import Problem
+from llm_planning.specs import Run
 from llm_serving.scripted import ScriptedEngine
 
 ANSWERS = {
@@ -106,16 +106,15 @@ async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
     ]
     engines = dict(zip(spec.roles, others, strict=True))
     tasks = spec.benchmark.tasks
-    await run(
-        Problem(
-            domain=spec.benchmark.domain,
-            task="67-goals" if "67-goals" in tasks else tasks[-1],
-            world=None,
-        ),
+    given = Run(
+        domain=spec.benchmark.domain,
+        task="67-goals" if "67-goals" in tasks else tasks[-1],
+        world=None,
         engines=Engines(engine, engines),
         settings=spec.settings.read({k: v for k, v in values.items() if k in known}),
         seed=0,
     )
+    await run(given)
     # The default engine embeds names; each role's own engine answers its questions.
     assert set(engine.counters.roles) <= {"similarity"}
     asked = {role for role, one in engines.items() if one.counters.roles}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llm_planning.domain import Domain, Judged, OneOf, Step
 from llm_planning.planners.drip.specs import SPECS
 from llm_planning.roles import Engines
-from llm_planning.specs import Problem
+from llm_planning.specs import Run
 
 from .drip import drip
 
@@ -116,14 +116,15 @@ class Orderly(World):
 def planned(world, *, max_depth):
     """The package's plan, tree and questions; not those asked once the plan is carried out."""
     read = {"max_depth": max_depth, "budget": 100_000, "decompositions": 100_000}
-    outcome = asyncio.run(
-        DRIP.run(
-            Problem(domain="drawn", task="drawn", world=world),
-            engines=Engines(None),
-            settings=DRIP.settings.read({"roles": "rules", "reading": "literal", **read}),
-            seed=0,
-        )
+    run = Run(
+        domain="drawn",
+        task="drawn",
+        world=world,
+        engines=Engines(None),
+        settings=DRIP.settings.read({"roles": "rules", "reading": "literal", **read}),
+        seed=0,
     )
+    outcome = asyncio.run(DRIP.run(run))
     asked = list(takewhile(lambda one: one != ("start",), world.asked[1:]))
     return list(outcome.plan), told(outcome.trace["tree"]), asked
 

@@ -17,7 +17,7 @@ from llm_planning.planners.mc_dml.settings import McDmlSettings, PrunedSettings
 from llm_planning.planners.mc_dml.specs import SPECS as MC_DML
 from llm_planning.roles import Engines
 from llm_planning.search import select_by_puct
-from llm_planning.specs import Problem
+from llm_planning.specs import Run
 
 from .drawn import hashed, worlds
 from .mc_dml import Node, Roles, Search, Settings, World
@@ -283,14 +283,15 @@ def test_puct_is_mc_dml_puct(game, given, seed):
         (MC_DML, "mc-dml-puct", {**deep, **each}),
     ):
         spec = next(spec for spec in specs if spec.name == name)
-        outcome = asyncio.run(
-            spec.run(
-                Problem(domain="textgame", task="drawn", world=TextGameDomain(game)),
-                engines=Engines(None),
-                settings=spec.settings.read({**shared, **own}),
-                seed=streams[name],
-            )
+        run = Run(
+            domain="textgame",
+            task="drawn",
+            world=TextGameDomain(game),
+            engines=Engines(None),
+            settings=spec.settings.read({**shared, **own}),
+            seed=streams[name],
         )
+        outcome = asyncio.run(spec.run(run))
         (move,) = outcome.trace["moves"]
         rows.append(move.get("options") or move.get("root"))
     assert rows[0] == rows[1]

@@ -23,7 +23,7 @@ from llm_planning.planners.tree_of_options.settings import FeasibleSearchSetting
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.search import best_path
-from llm_planning.specs import Problem
+from llm_planning.specs import Run
 from llm_serving.scripted import ScriptedEngine
 
 from .tree_of_options import discounted, execute_option, tree_of_options
@@ -291,14 +291,15 @@ def test_all_planners_of_the_family_are_the_reference(
 def without_errors(name, puzzle, **read):
     """Plan and tree of a planner in Blocksworld, all of whose roles rules answer."""
     spec = next(one for one in SPECS if one.name == name)
-    outcome = asyncio.run(
-        spec.run(
-            Problem(domain="blocksworld", task=puzzle.name, world=Blocksworld(puzzle)),
-            engines=Engines(ScriptedEngine({})),
-            settings=spec.settings.read({"roles": "rules", **read}),
-            seed=0,
-        )
+    run = Run(
+        domain="blocksworld",
+        task=puzzle.name,
+        world=Blocksworld(puzzle),
+        engines=Engines(ScriptedEngine({})),
+        settings=spec.settings.read({"roles": "rules", **read}),
+        seed=0,
     )
+    outcome = asyncio.run(spec.run(run))
     return outcome.plan, outcome.trace["tree"]["visits"], below(outcome.trace["tree"])
 
 
@@ -418,7 +419,7 @@ def test_options_are_executed_as_in_algorithm_2(seed, done, attempts, options):
 
     async def executed():
         running = Executing(
-            Problem(domain="drawn", task="drawn", world=world),
+            world,
             policies,
             ExecutionSettings.read({"refinements": attempts, "attempts": 100}),
             await Episode.begin(world, seed=0),

@@ -27,61 +27,57 @@ if TYPE_CHECKING:
         ReactSettings,
     )
     from llm_planning.priors import Policy
-    from llm_planning.roles import Engines, Role
-    from llm_planning.specs import Problem
+    from llm_planning.roles import Role
+    from llm_planning.specs import Run
 
 
-async def llm_policy(
-    problem: Problem[Any], *, engines: Engines, settings: PolicySettings, seed: int
-) -> Outcome:
+async def llm_policy(run: Run[Any, PolicySettings]) -> Outcome:
     """Acts by the model's policy π(a|h)."""
-    ask = ActAsking(problem.world, engines, settings, seed=seed, see=settings.see)
+    settings = run.settings
+    ask = ActAsking(run.world, run.engines, settings, seed=run.seed, see=settings.see)
     asked = settings
     if settings.choice == "majority":
         asked = settings.model_copy(update={"prior": "sample"})
     prior = ask.prior(asked, samples=settings.samples)
-    draws = Random(f"policy {seed}")
+    draws = Random(f"policy {run.seed}")
 
     def drawn(pi: Sequence[float]) -> int:
         return draws.choices(range(len(pi)), pi)[0]
 
     pick = drawn if settings.choice == "sample" else argmax
-    return await _act(problem, ask, prior, pick, settings=settings)
+    return await _act(run, ask, prior, pick)
 
 
-async def react(
-    problem: Problem[Any], *, engines: Engines, settings: ReactSettings, seed: int
-) -> Outcome:
+async def react(run: Run[Any, ReactSettings]) -> Outcome:
     """Before every move, writes a thought and takes the action that is likeliest given it.
 
     Source: Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models" (2023).
     """
-    ask = ActAsking(problem.world, engines, settings, seed=seed, see=settings.see)
+    settings = run.settings
+    ask = ActAsking(run.world, run.engines, settings, seed=run.seed, see=settings.see)
     prior = ask.prior(settings)
     think = ask.think(temperature=settings.temperature)
-    return await _act(problem, ask, prior, argmax, think=think, settings=settings)
+    return await _act(run, ask, prior, argmax, think=think)
 
 
 async def _act(
-    problem: Problem[Any],
+    run: Run[Any, ActingSettings],
     ask: ActAsking,
     prior: Policy[Situation],
     pick: Callable[[Sequence[float]], int],
     *,
     think: Role[Situation, str] | None = None,
-    settings: ActingSettings,
 ) -> Outcome:
     """Plays an episode: asks for π before every move, and picks the action from it.
 
     Args:
-        problem: what to plan.
+        run: of the planner.
         ask: who answers.
         prior: π.
         pick: maps π, shape [actions], to the index of the action to take.
         think: writes the thought before an action; None for no thoughts.
-        settings: of the planner.
     """
-    domain, seed = problem.world, ask.seed
+    domain = run.world
 
     async def decide(
         episode: Episode[Any, Any], decisions: Sequence[Decision]
@@ -101,8 +97,6 @@ async def _act(
         return actions[pick(pi)], Decision(options, situation.thought)
 
     episode, decisions = await play_decided(
-        domain, decide, see=partial(seen, domain), moves=settings.moves, seed=seed
+        domain, decide, see=partial(seen, domain), moves=run.settings.moves, seed=run.seed
     )
-    return await episode_outcome(
-        problem, episode, decisions, settings=settings, seed=seed, metrics={}, oracles=ask.oracles
-    )
+    return await episode_outcome(run, episode, decisions, metrics={}, oracles=ask.oracles)

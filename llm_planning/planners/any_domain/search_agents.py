@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
     from llm_planning.planners.any_domain.settings import UctSettings
     from llm_planning.priors import Policy
-    from llm_planning.roles import Engines
     from llm_planning.search import Select, Walk
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 _BELIEVED = 100
 """States that are drawn from a belief for a trace. The trace says how often each was drawn."""
@@ -47,27 +46,19 @@ _LONGEST_STATE = 200
 
 
 async def search_agent(
-    problem: Problem[Any],
-    *,
-    engines: Engines,
-    settings: UctSettings,
-    seed: int,
-    select: Callable[..., Select[Any, Any]],
+    run: Run[Any, UctSettings], *, select: Callable[..., Select[Any, Any]]
 ) -> Outcome:
     """Before every move, searches, takes the best action and keeps the tree below it.
 
     Args:
-        problem: what to plan.
-        engines: answer the role `prior`, unless rules do.
-        settings: of the search; those without settings for the prior have a uniform π.
-        seed: of the simulations.
+        run: without settings for the prior, π is uniform.
         select: makes the selection rule from the constant `c`.
     """
+    domain, settings, seed = run.world, run.settings, run.seed
     prior, oracles = None, list[dict[str, object]]()
     if isinstance(settings, PuctSettings) and settings.prior != "uniform":
-        ask = ActAsking(problem.world, engines, settings, seed=seed)
+        ask = ActAsking(domain, run.engines, settings, seed=seed)
         prior, oracles = ask.prior(settings), ask.oracles
-    domain = problem.world
     rng = Random(f"search {seed}")
     root: Node[Any, Any] = Node()
 
@@ -110,11 +101,9 @@ async def search_agent(
         domain, decide, see=partial(seen, domain), moves=settings.moves, seed=seed
     )
     return await episode_outcome(
-        problem,
+        run,
         episode,
         decisions,
-        settings=settings,
-        seed=seed,
         metrics={"simulations": settings.simulations * len(decisions)},
         oracles=oracles,
     )

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
         CarryingSettings,
         TreeSettings,
     )
-    from llm_planning.roles import Engines, Role
-    from llm_planning.specs import Problem
+    from llm_planning.roles import Role
+    from llm_planning.specs import Run
 
 Ending: TypeAlias = Literal["goal", "stuck", "depth", "budget", "decompositions", "moves"]
 """Why a planner stopped: it holds the goal for reached, knows nothing more to do, or ran out of a
@@ -142,21 +142,13 @@ class Acting(Generic[S, A]):
         self._described: tuple[S, str] | None = None
 
     @classmethod
-    async def begin(
-        cls,
-        problem: Problem[DripDomain[S, A]],
-        engines: Engines,
-        settings: ActingSettings,
-        *,
-        seed: int,
-    ) -> Self:
+    async def begin(cls, run: Run[DripDomain[S, A], ActingSettings]) -> Self:
         """Begins at the start of a problem."""
-        roles = DripRoles(problem.world, seed=seed)
-        asking = Asking(problem.world, engines, settings, seed=seed)
-        start = await settled(problem.world.start(seed))
-        if settings.execution == "direct":
-            return cls(roles, asking, start, settings)
-        actuator = await Actuator.begin(problem, engines, settings, seed=seed)
+        world, settings = run.world, run.settings
+        roles = DripRoles(world, seed=run.seed)
+        asking = Asking(world, run.engines, settings, seed=run.seed)
+        start = await settled(world.start(run.seed))
+        actuator = None if settings.execution == "direct" else await Actuator.begin(run)
         return cls(roles, asking, start, settings, actuator)
 
     async def described(self) -> str:
@@ -264,42 +256,35 @@ class Actuator(Generic[S, A]):
     Args:
         ask: answers what is asked about programs.
         policies: make and run the programs.
-        run: the execution, at the start.
+        executing: the execution, at the start.
     """
 
     def __init__(
-        self, ask: PlanAsking[S, A], policies: Policies[S, A], run: Executing[S, A]
+        self, ask: PlanAsking[S, A], policies: Policies[S, A], executing: Executing[S, A]
     ) -> None:
         self._ask = ask
         self._policies = policies
-        self._run = run
+        self._executing = executing
 
     @classmethod
-    async def begin(
-        cls,
-        problem: Problem[DripDomain[S, A]],
-        engines: Engines,
-        settings: ActingSettings,
-        *,
-        seed: int,
-    ) -> Actuator[S, A]:
+    async def begin(cls, run: Run[DripDomain[S, A], ActingSettings]) -> Actuator[S, A]:
         """Starts the world.
 
         Raises:
             SettingsError: the domain has no control primitives, or the library cannot be opened.
         """
-        demand_primitives(problem.world, settings)
-        how = settings.of_execution(settings.budget)
-        world: Any = problem.world
-        ask: PlanAsking[S, A] = PlanAsking(world, engines, how, seed=seed)
+        demand_primitives(run.world, run.settings)
+        how = run.settings.of_execution(run.settings.budget)
+        world: Any = run.world
+        ask: PlanAsking[S, A] = PlanAsking(world, run.engines, how, seed=run.seed)
         policies = await policies_of(world, ask, how)
-        run = await Executing.begin(problem, policies, how, seed=seed, number=0)
-        return cls(ask, policies, run)
+        executing = await Executing.begin(world, policies, how, seed=run.seed, number=0)
+        return cls(ask, policies, executing)
 
     @property
     def over(self) -> bool:
         """Whether the world says that the episode has ended."""
-        return self._run.episode.over
+        return self._executing.episode.over
 
     @property
     def oracles(self) -> list[dict[str, object]]:
@@ -314,7 +299,7 @@ class Actuator(Generic[S, A]):
         subtasks that no program carried out; programs by rules without errors are not counted,
         because then it was the world's chance.
         """
-        attempts = self._run.attempts
+        attempts = self._executing.attempts
         last = {one.planned: one for one in attempts}
         wrong = Counter(complete=sum(one.done != one.shown for one in attempts))
         if self._policies.name == "programs" and not self._ask.never_wrong("code"):
@@ -323,15 +308,15 @@ class Actuator(Generic[S, A]):
 
     async def apply(self, asked: Application[S, A]) -> Applied[S]:
         """Carries a subtask out; its obstacle is the feedback of the last try."""
-        run = self._run
-        done = await run.execute(asked.subtask, len(run.attempts))
-        after = run.episode.state
+        executing = self._executing
+        done = await executing.execute(asked.subtask, len(executing.attempts))
+        after = executing.episode.state
         if done:
             return Applied(after, certain=False)
-        return Applied(after, run.attempts[-1].feedback, certain=after == asked.state)
+        return Applied(after, executing.attempts[-1].feedback, certain=after == asked.state)
 
     async def recorded(self) -> tuple[Executed[S, A], dict[str, Any]]:
         """The record of the execution, and its metrics."""
-        executed = await self._run.recorded()
+        executed = await self._executing.recorded()
         wrong = {f"wrong_{role}": self.wrong[role] for role in POLICY_ROLES}
         return executed, {**metrics_of([executed]), **wrong, "execution": self._policies.name}

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.drip.roles import DripDomain
     from llm_planning.planners.drip.settings import DripSettings
     from llm_planning.planners.drip.tree import Node, Status
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
 class Drip(Generic[S, A]):
@@ -166,17 +165,10 @@ def _none_open(node: Node[A]) -> bool:
 
 
 async def drip(
-    problem: Problem[DripDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: DripSettings,
-    seed: int,
-    algorithm: type[Drip[Any, Any]] = Drip,
+    run: Run[DripDomain[Any, Any], DripSettings], *, algorithm: type[Drip[Any, Any]] = Drip
 ) -> Outcome:
     """Plans by Algorithm 1, or by a variant of it; then the plan is carried out."""
-    acting = await Decomposing.begin(problem, engines, settings, seed=seed)
-    tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
-    ending = await ended(algorithm(acting, tree, settings).plan())
-    return await outcome_of(
-        problem, acting, acting.plan, settings=settings, ending=ending, tree=tree
-    )
+    acting = await Decomposing.begin(run)
+    tree: ReasoningTree[Any] = ReasoningTree(run.world.goal)
+    ending = await ended(algorithm(acting, tree, run.settings).plan())
+    return await outcome_of(run, acting, acting.plan, ending=ending, tree=tree)

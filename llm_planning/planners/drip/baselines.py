@@ -38,21 +38,14 @@ if TYPE_CHECKING:
         PlanAndSolveSettings,
         ReactSettings,
     )
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
-async def react(
-    problem: Problem[DripDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: ReactSettings,
-    seed: int,
-) -> Outcome:
+async def react(run: Run[DripDomain[Any, Any], ReactSettings]) -> Outcome:
     """ReAct with an actuator."""
-    acting = await Acting.begin(problem, engines, settings, seed=seed)
-    ending = await ended(_react(acting, settings))
-    return await outcome_of(problem, acting, acting.plan, settings=settings, ending=ending)
+    acting = await Acting.begin(run)
+    ending = await ended(_react(acting, run.settings))
+    return await outcome_of(run, acting, acting.plan, ending=ending)
 
 
 async def _react(acting: Acting[Any, Any], settings: ReactSettings) -> Ending:
@@ -81,44 +74,33 @@ async def _react(acting: Acting[Any, Any], settings: ReactSettings) -> Ending:
     return "goal" if tested and await reached() else "moves"
 
 
-async def chain_of_thought(
-    problem: Problem[OptionDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: OneAnswerSettings,
-    seed: int,
-) -> Outcome:
+async def chain_of_thought(run: Run[OptionDomain[Any, Any], OneAnswerSettings]) -> Outcome:
     """CoT: plans by one answer, and carries all of it out, also beyond the goal."""
-    ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
+    ask: PlanAsking[Any, Any] = PlanAsking(run.world, run.engines, run.settings, seed=run.seed)
     plan = await written_plan(ask)
-    return _outcome(problem, ask, plan, await carried_out(problem.world, plan.options, seed=seed))
+    return _outcome(run, ask, plan, await carried_out(run.world, plan.options, seed=run.seed))
 
 
-async def plan_and_solve(
-    problem: Problem[OptionDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: PlanAndSolveSettings,
-    seed: int,
-) -> Outcome:
+async def plan_and_solve(run: Run[OptionDomain[Any, Any], PlanAndSolveSettings]) -> Outcome:
     """Plans by one answer, and carries its steps out with several tries each.
 
     Raises:
         SettingsError: the domain has no control primitives for skills or programs.
     """
-    demand_primitives(problem.world, settings)
-    ask: PlanAsking[Any, Any] = PlanAsking(problem.world, engines, settings, seed=seed)
+    world, settings, seed = run.world, run.settings, run.seed
+    demand_primitives(world, settings)
+    ask: PlanAsking[Any, Any] = PlanAsking(world, run.engines, settings, seed=seed)
     plan = await written_plan(ask)
     if settings.execution == "direct":
-        tried = await execute(problem.world, plan.options, seed=seed, tries=settings.tries)
-        return _outcome(problem, ask, plan, tried)
+        tried = await execute(world, plan.options, seed=seed, tries=settings.tries)
+        return _outcome(run, ask, plan, tried)
     how = settings.of_execution(settings.d)
     told = {"trace": {"steps": plan.to_json()}, "text": str(plan)}
-    return await executed_plan(plan.options, problem, ask, how, **told)
+    return await executed_plan(plan.options, run, ask, how, **told)
 
 
 def _outcome(
-    problem: Problem[Any],
+    run: Run[Any, OneAnswerSettings],
     ask: PlanAsking[Any, Any],
     plan: WrittenPlan[Any],
     execution: Execution[Any, Any],
@@ -131,10 +113,7 @@ def _outcome(
         plan=tuple(map(str, plan.options)),
         metrics={**execution.metrics(), "options_planned": len(plan.steps)},
         trace={
-            "task": problem.task,
-            "goal": problem.world.goal,
-            "seed": ask.seed,
-            "settings": ask.settings.to_json(),
+            **run.header,
             "steps": plan.to_json(),
             "oracles": ask.oracles,
             "execution": execution.to_json(),

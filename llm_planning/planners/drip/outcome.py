@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.drip.acting import Acting, Ending
     from llm_planning.planners.drip.settings import ActingSettings
     from llm_planning.planners.drip.tree import ReasoningTree
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 Class: TypeAlias = Literal[
     "decomposition",
@@ -83,25 +83,23 @@ async def carried_out(domain: Any, plan: Sequence[Any], *, seed: int) -> Executi
 
 
 async def outcome_of(
-    problem: Problem[Any],
+    run: Run[Any, ActingSettings],
     acting: Acting[Any, Any],
     plan: Sequence[Any],
     *,
-    settings: ActingSettings,
     ending: Ending,
     tree: ReasoningTree[Any] | None = None,
 ) -> Outcome:
     """Carries the plan out, and makes the outcome.
 
     Args:
-        problem: what was planned.
+        run: of the planner.
         acting: how it was planned.
         plan: π.
-        settings: of the planner.
         ending: why the planner stopped.
         tree: T; None for ReAct.
     """
-    domain, ask, actuator = problem.world, acting.asking, acting.actuator
+    domain, ask, actuator = run.world, acting.asking, acting.actuator
     done: Execution[Any, Any] | Executed[Any, Any]
     if actuator is None:
         done = execution = await carried_out(domain, plan, seed=ask.seed)
@@ -137,10 +135,7 @@ async def outcome_of(
             **{f"wrong_{role}": ask.wrong[role] for role in ROLES},
         },
         trace={
-            "task": problem.task,
-            "goal": domain.goal,
-            "seed": ask.seed,
-            "settings": settings.to_json(),
+            **run.header,
             **({"tree": tree.to_json()} if tree else {}),
             "oracles": oracles,
             **told,

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.drip.roles import DripDomain
     from llm_planning.planners.drip.settings import DripPlusSettings, DripSettings
     from llm_planning.planners.drip.tree import Node
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
 class Redoing(Drip[S, A]):
@@ -57,36 +56,23 @@ class Redoing(Drip[S, A]):
 READINGS: Mapping[str, type[Drip[Any, Any]]] = {"literal": Drip, "redo": Redoing}
 
 
-async def drip_as_read(
-    problem: Problem[DripDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: DripSettings,
-    seed: int,
-) -> Outcome:
+async def drip_as_read(run: Run[DripDomain[Any, Any], DripSettings]) -> Outcome:
     """DRIP in the reading that the settings say."""
-    algorithm = READINGS[settings.reading]
-    return await drip(problem, engines=engines, settings=settings, seed=seed, algorithm=algorithm)
+    return await drip(run, algorithm=READINGS[run.settings.reading])
 
 
-async def drip_plus(
-    problem: Problem[DripDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: DripPlusSettings,
-    seed: int,
-) -> Outcome:
+async def drip_plus(run: Run[DripDomain[Any, Any], DripPlusSettings]) -> Outcome:
     """DRIP+."""
-    acting = await Decomposing.begin(problem, engines, settings, seed=seed)
-    tree: ReasoningTree[Any] = ReasoningTree(problem.world.goal)
-    ending = await ended(DripPlus(acting, tree, settings).plan())
+    acting = await Decomposing.begin(run)
+    tree: ReasoningTree[Any] = ReasoningTree(run.world.goal)
+    ending = await ended(DripPlus(acting, tree, run.settings).plan())
     plan = acting.plan
-    if settings.superfluous == "drop" and acting.certain:
-        simulator: Simulator[Any, Any] = Simulator(problem.world)
+    if run.settings.superfluous == "drop" and acting.certain:
+        simulator: Simulator[Any, Any] = Simulator(run.world)
         steps = await simulator.needed(acting.states[0], plan)
         plan = [plan[step - 1] for step in steps]
         tree.kept(steps)
-    return await outcome_of(problem, acting, plan, settings=settings, ending=ending, tree=tree)
+    return await outcome_of(run, acting, plan, ending=ending, tree=tree)
 
 
 class DripPlus(Drip[S, A]):

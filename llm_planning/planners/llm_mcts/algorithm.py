@@ -58,9 +58,8 @@ if TYPE_CHECKING:
     from llm_planning.planners.llm_mcts.playing import Mind
     from llm_planning.planners.llm_mcts.settings import LlmMctsSettings
     from llm_planning.priors import Policy
-    from llm_planning.roles import Engines
     from llm_planning.search import Backup, Select
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 HomeNode: TypeAlias = Node[State, Action]
 HomeWalk: TypeAlias = Walk[State, Action]
@@ -68,15 +67,14 @@ HomeWalk: TypeAlias = Walk[State, Action]
 _SELECTION: Final = {"puct": select_by_puct, "uct": select_by_uct}
 
 
-async def llm_mcts(
-    problem: Problem[KnownHousehold], *, engines: Engines, settings: LlmMctsSettings, seed: int
-) -> Outcome:
+async def llm_mcts(run: Run[KnownHousehold, LlmMctsSettings]) -> Outcome:
     """LLM-MCTS: Algorithm 1 before every move, with a new tree.
 
     Raises:
         ServingError: the engine failed.
     """
-    asking = HomeAsking(problem, engines, settings, seed=seed)
+    settings, seed = run.settings, run.seed
+    asking = HomeAsking(run)
     await asking.ask_for_goal()
     if settings.selection == "puct":
         await asking.ask_for_policy()
@@ -126,7 +124,7 @@ async def llm_mcts(
         assert best is not None
         return Choice(best.action, Decision(statistics_of(root)), simulations)  # line 8
 
-    return await play_at_home(problem, asking, decide, places=places)
+    return await play_at_home(run, asking, decide, places=places)
 
 
 def _always(state: State) -> Callable[[Random], State]:

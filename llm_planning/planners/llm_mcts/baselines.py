@@ -20,19 +20,17 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.domain import KnownHousehold
     from llm_planning.outcome import Outcome
     from llm_planning.planners.llm_mcts.settings import PolicySettings
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
-async def policy_alone(
-    problem: Problem[KnownHousehold], *, engines: Engines, settings: PolicySettings, seed: int
-) -> Outcome:
+async def policy_alone(run: Run[KnownHousehold, PolicySettings]) -> Outcome:
     """The baseline without search: every action comes from the policy of LLM-MCTS.
 
     Raises:
         ServingError: the engine failed.
     """
-    asking = HomeAsking(problem, engines, settings, seed=seed)
+    settings = run.settings
+    asking = HomeAsking(run)
     await asking.ask_for_goal()
     askings = count(1)
 
@@ -43,7 +41,7 @@ async def policy_alone(
     await asking.ask_for_policy(beside=anew)
     policy = asking.policy or _even
     rules = asking.world.rules
-    draws = Random(f"policy {seed}")
+    draws = Random(f"policy {run.seed}")
 
     async def decide(mind: Mind) -> Choice | None:
         actions = rules.actions(mind.belief.certain)
@@ -62,7 +60,7 @@ async def policy_alone(
         mean = map(fmean, zip(*answers, strict=True))
         return Choice(actions[best], Decision(tuple(map(ActionStatistics, names, mean))))
 
-    return await play_at_home(problem, asking, decide, places=None)
+    return await play_at_home(run, asking, decide, places=None)
 
 
 async def _even(situation: Situation) -> Sequence[float]:

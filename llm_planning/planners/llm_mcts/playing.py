@@ -17,7 +17,7 @@ from llm_planning.planners.llm_mcts.analysis.description import model_bits, poli
 from llm_planning.planners.llm_mcts.analysis.failures import failure_metrics
 from llm_planning.planners.llm_mcts.interpretation import reached_as_read, translated
 from llm_planning.planners.llm_mcts.roles import HomeAsking, Past
-from llm_planning.planners.llm_mcts.settings import SearchSettings
+from llm_planning.planners.llm_mcts.settings import HomeSettings, SearchSettings
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.rules import Action, State
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Choice(NamedTuple):
 
 
 async def play_at_home(
-    problem: Problem[KnownHousehold],
+    run: Run[KnownHousehold, HomeSettings],
     asking: HomeAsking,
     decide: Callable[[Mind], Awaitable[Choice | None]],
     *,
@@ -76,13 +76,13 @@ async def play_at_home(
     """Plays an episode.
 
     Args:
-        problem: what to plan.
+        run: of the planner.
         asking: those who were asked.
         decide: chooses each action; None if none is possible.
         places: where things may be; None if no belief is needed but that of rules.
     """
-    settings, seed = asking.settings, asking.seed
-    real, world = problem.world.rules, asking.world
+    settings, seed = run.settings, run.seed
+    real, world = run.world.rules, asking.world
     rules = world.rules
     start = world.start(seed)
     known = world.first_belief(start)
@@ -116,24 +116,22 @@ async def play_at_home(
         beliefs.append(mind.belief)
         return found.action, found
 
-    episode, choices = await play_decided(problem.world, next_move, moves=settings.moves, seed=seed)
+    episode, choices = await play_decided(run.world, next_move, moves=settings.moves, seed=seed)
     decisions = [one.how for one in choices]
-    misread = bool(asking.unmet) or world is not problem.world
+    misread = bool(asking.unmet) or world is not run.world
     states = (start, *(move.step.state for move in episode.moves))
     outcome = await episode_outcome(
-        problem,
+        run,
         episode,
         decisions,
-        settings=settings,
-        seed=seed,
         metrics={
-            **problem.world.traits(),
+            **run.world.traits(),
             "misread": misread,
             **failure_metrics(
                 zip((str(move.action) for move in episode.moves), states, strict=False),
                 decisions,
                 beliefs,
-                world=problem.world,
+                world=run.world,
                 success=bool(episode.success),
                 misread=misread,
             ),

@@ -19,20 +19,18 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.rules import Action, Rules, State
     from llm_planning.outcome import Outcome
     from llm_planning.planners.llm_mcts.settings import LlmMctsPlusSettings
-    from llm_planning.roles import Engines
     from llm_planning.search import Backup
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
-async def llm_mcts_plus(
-    problem: Problem[KnownHousehold], *, engines: Engines, settings: LlmMctsPlusSettings, seed: int
-) -> Outcome:
+async def llm_mcts_plus(run: Run[KnownHousehold, LlmMctsPlusSettings]) -> Outcome:
     """LLM-MCTS+ (ours): rollouts by goal regression, Q as a regret, one tree for the episode.
 
     Raises:
         ServingError: the engine failed.
     """
-    asking = HomeAsking(problem, engines, settings, seed=seed)
+    settings = run.settings
+    asking = HomeAsking(run)
     await asking.ask_for_goal()
     await asking.ask_for_policy()
     places = await asking.ask_for_places(settings)
@@ -40,7 +38,7 @@ async def llm_mcts_plus(
     value = GoalRegression(world.expert, world.rules, gamma=settings.gamma)
     select: Select[State, Action] = select_by_puct(c=settings.c)
     backup = by_regret(value, gamma=settings.gamma, reward=settings.goal_reward)
-    rng = Random(f"search {seed}")
+    rng = Random(f"search {run.seed}")
     root: HomeNode = Node()
 
     async def decide(mind: Mind) -> Choice | None:
@@ -78,7 +76,7 @@ async def llm_mcts_plus(
         best = max(tried, key=_by_visits)
         return Choice(best.action, Decision(statistics_of(root)), simulations)
 
-    return await play_at_home(problem, asking, decide, places=places)
+    return await play_at_home(run, asking, decide, places=places)
 
 
 def _by_visits(edge: Edge[State, Action]) -> tuple[int, float]:

@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from llm_planning.environments.household.observations import Observation
     from llm_planning.environments.household.rules import Action, State
     from llm_planning.planners.llm_mcts.settings import HomeSettings, SearchSettings
-    from llm_planning.roles import Engines
     from llm_planning.roles.oracles import Key
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
 class Past(NamedTuple):
@@ -183,16 +182,9 @@ class HomeAsking(Asking):
 
     settings: HomeSettings
 
-    def __init__(
-        self,
-        problem: Problem[KnownHousehold],
-        engines: Engines,
-        settings: HomeSettings,
-        *,
-        seed: int,
-    ) -> None:
-        super().__init__(problem.world, engines, settings, seed=seed)
-        self.world = problem.world
+    def __init__(self, run: Run[KnownHousehold, HomeSettings]) -> None:
+        super().__init__(run.world, run.engines, run.settings, seed=run.seed)
+        self.world = run.world
         self.unmet = ""
         self.policy: Prior[Situation] | None = None
 

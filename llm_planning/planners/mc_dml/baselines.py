@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
     from llm_planning.planners.mc_dml.roles import GamePolicy, GameTurn, Observation, Reflect
     from llm_planning.planners.mc_dml.settings import LlmAgentSettings, ReflectionAgentSettings
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 REPEATS = 5
 """After so many times of one action in one state, the agent takes a random action."""
@@ -62,9 +61,7 @@ class MoveChoice:
         return {"root": root, "chosen_by": self.by}
 
 
-async def llm_agent(
-    problem: Problem[Any], *, engines: Engines, settings: LlmAgentSettings, seed: int
-) -> Outcome:
+async def llm_agent(run: Run[Any, LlmAgentSettings]) -> Outcome:
     """Plays a game once, without reflections.
 
     Raises:
@@ -72,15 +69,14 @@ async def llm_agent(
         TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """
-    ask = GameAsking(problem, engines, settings, seed=seed)
+    settings = run.settings
+    ask = GameAsking(run, settings)
     prior = ask.prior(PriorSettings.read({"prior": settings.prior}))
     logprobs = ask.timed(prior.logprobs)
-    played = await play_round(problem.world, logprobs, settings=settings, seed=seed)
+    played = await play_round(run.world, logprobs, settings=settings, seed=run.seed)
     return await game_outcome(
-        problem,
+        run,
         played.episode,
-        settings=settings,
-        seed=seed,
         decisions=[choice.to_json() for choice in played.choices],
         seconds_engine=ask.waiting.seconds,
         priors=prior.questions,
@@ -89,9 +85,7 @@ async def llm_agent(
     )
 
 
-async def reflection_agent(
-    problem: Problem[Any], *, engines: Engines, settings: ReflectionAgentSettings, seed: int
-) -> Outcome:
+async def reflection_agent(run: Run[Any, ReflectionAgentSettings]) -> Outcome:
     """Plays a game in rounds, and reflects after each. The score is that of the last round.
 
     A won round is the last, because nothing went wrong in it.
@@ -99,17 +93,16 @@ async def reflection_agent(
     Raises:
         DomainError, TextGameError, ServingError: see `llm_agent`.
     """
-    ask = GameAsking(problem, engines, settings, seed=seed)
+    settings = run.settings
+    ask = GameAsking(run, settings)
     prior = ask.prior(PriorSettings.read({"prior": settings.prior}))
     rounds = await play_rounds(
-        problem.world, ask.timed(prior.logprobs), ask.reflect(), settings=settings, seed=seed
+        run.world, ask.timed(prior.logprobs), ask.reflect(), settings=settings, seed=run.seed
     )
     last = rounds[-1]
     outcome = await game_outcome(
-        problem,
+        run,
         last.episode,
-        settings=settings,
-        seed=seed,
         decisions=[choice.to_json() for choice in last.choices],
         seconds_engine=ask.waiting.seconds,
         reflections=len(last.reflections),

@@ -28,29 +28,18 @@ if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode
     from llm_planning.planners.mc_dml.roles import GameTurn
     from llm_planning.planners.mc_dml.settings import GameSearchSettings
-    from llm_planning.roles import Engines
     from llm_planning.search import Select
-    from llm_planning.settings import Settings
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
 async def mc_dml(
-    problem: Problem[Any],
-    *,
-    engines: Engines,
-    settings: GameSearchSettings,
-    seed: int,
-    past: int,
-    select: Callable[..., Select[Scene, Any]],
+    run: Run[Any, GameSearchSettings], *, past: int, select: Callable[..., Select[Scene, Any]]
 ) -> Outcome:
     """Searches before every move of a game.
 
     Args:
-        problem: a text game, or any other world that does not hide its state.
-        engines: answer the roles `prior` and `reflection`, unless rules do.
-        settings: of the search. Those without settings for the prior have a uniform π, those
-            without settings for reflections no ℳ_c.
-        seed: of the rollouts and of draws between equal actions.
+        run: in a text game, or any other world that does not hide its state. Without settings for
+            the prior, π is uniform; without those for reflections, there is no ℳ_c.
         past: turns of ℳ_i before o_t.
         select: makes the selection rule from the constant `c`.
 
@@ -60,29 +49,28 @@ async def mc_dml(
         TextGameError: the game cannot be played.
         ServingError: the engine failed.
     """
-    if settings.if_stuck and not isinstance(problem.world, TextGameDomain):
+    settings, seed = run.settings, run.seed
+    if settings.if_stuck and not isinstance(run.world, TextGameDomain):
         raise SettingsError(
-            f"setting stuck=wait is not possible: {problem.domain} is no text game, where one may "
+            f"setting stuck=wait is not possible: {run.domain} is no text game, where one may "
             "always wait; leave it out"
         )
-    ask = GameAsking(problem, engines, settings.asking, seed=seed)
+    ask = GameAsking(run, settings.asking)
     prior = ask.prior(settings.asking, absent=settings.asking.prior_absent)
     agent = McDml(
-        domain=problem.world,
+        domain=run.world,
         settings=settings,
         prior=prior if settings.asking.prior == "uniform" else ask.timed(prior),
         # Without ℳ_c the role is never asked, so it needs no answerer.
         reflect=ask.reflect() if settings.most_reflections else None,
         past=past,
-        select=select(c=settings.exploration(game_of(problem).name)),
+        select=select(c=settings.exploration(game_of(run).name)),
     )
     episode, searches = await play_by_search(agent, moves=settings.moves, seed=seed)
     turns = trajectory_of(episode).turns
     outcome = await game_outcome(
-        problem,
+        run,
         episode,
-        settings=settings,
-        seed=seed,
         decisions=[one.to_json() for one in searches],
         seconds_engine=ask.waiting.seconds,
         simulations=sum(one.simulations for one in searches),
@@ -94,7 +82,7 @@ async def mc_dml(
     if not searches:
         return outcome
     root, executed = searches[0].root, turns[0].action
-    first = await first_move_metrics(problem.world, root, executed=executed, seed=seed)
+    first = await first_move_metrics(run.world, root, executed=executed, seed=seed)
     return replace(outcome, metrics={**outcome.metrics, **first})
 
 
@@ -153,20 +141,18 @@ class Game(NamedTuple):
     seconds: GameSeconds
 
 
-def game_of(problem: Problem[Any]) -> Game:
-    """The game of a problem; any other world is a game named after its task, without points."""
-    world = problem.world
+def game_of(run: Run[Any, Any]) -> Game:
+    """The game of a run; any other world is a game named after its task, without points."""
+    world = run.world
     if isinstance(world, TextGameDomain):
         return Game(world.name, world.max_score, world.seconds)
-    return Game(problem.task, 0.0, GameSeconds())
+    return Game(run.task, 0.0, GameSeconds())
 
 
 async def game_outcome(
-    problem: Problem[Any],
+    run: Run[Any, Any],
     episode: Episode[Any, Any],
     *,
-    settings: Settings,
-    seed: int,
     decisions: Sequence[Mapping[str, Any]] = (),
     seconds_engine: float = 0.0,
     simulations: int = 0,
@@ -182,10 +168,8 @@ async def game_outcome(
     score. A game that ended, and of which nothing tells whether it is won, is not judged.
 
     Args:
-        problem: what was planned.
+        run: of the agent.
         episode: the game as it was played; of several rounds, the last.
-        settings: of the agent.
-        seed: of the trial.
         decisions: how each move was chosen, JSON-able; one for each move, or none at all.
         seconds_engine: time with at least one question waiting for its answer.
         simulations: of all searches.
@@ -196,7 +180,7 @@ async def game_outcome(
         oracles: descriptions of the roles that rules answered.
     """
     trajectory, execution = trajectory_of(episode), await episode.recorded()
-    game, ending = game_of(problem), trajectory.ending or "horizon"
+    game, ending = game_of(run), trajectory.ending or "horizon"
     # Times and interpreter steps depend on which transitions were remembered.
     work = {
         "seconds_engine": seconds_engine,
@@ -237,9 +221,9 @@ async def game_outcome(
         },
         unrepeatable=frozenset(work),
         trace={
-            "task": problem.task,
-            "seed": seed,
-            "settings": settings.to_json(),
+            "task": run.task,
+            "seed": run.seed,
+            "settings": run.settings.to_json(),
             **({"oracles": list(oracles)} if oracles else {}),
             "game": game.name,
             "moves": moves,

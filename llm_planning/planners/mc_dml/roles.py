@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from llm_planning.domain import Domain, Step
     from llm_planning.execution.episode import Episode
     from llm_planning.priors import Policy, Prior, PriorSettings
-    from llm_planning.roles import Engines, Role, RoleSettings
+    from llm_planning.roles import Role, RoleSettings
     from llm_planning.roles.oracles import Key
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
     from llm_serving.request import Message
 
     Chat: TypeAlias = tuple[Message, Message]
@@ -408,17 +408,15 @@ class GameAsking(Asking):
         DomainError: the world hides its state, which MC-DML's searches start from.
     """
 
-    def __init__(
-        self, problem: Problem[Any], engines: Engines, settings: RoleSettings, *, seed: int
-    ) -> None:
-        if isinstance(problem.world, Believes):
+    def __init__(self, run: Run[Any, Any], settings: RoleSettings) -> None:
+        if isinstance(run.world, Believes):
             raise DomainError(
-                f"{problem.domain} hides its state (it has a belief), which MC-DML's planners "
+                f"{run.domain} hides its state (it has a belief), which MC-DML's planners "
                 "would see: plan there with puct or uct"
             )
-        super().__init__(problem.world, engines, settings, seed=seed)
+        super().__init__(run.world, run.engines, settings, seed=run.seed)
         self.waiting = Stopwatch()
-        self._adviser = partial(adviser, problem.world, seed=seed)
+        self._adviser = partial(adviser, run.world, seed=run.seed)
 
     def prior(self, settings: PriorSettings, *, absent: float = ABSENT) -> Prior[GameSituation]:
         """π; see `any_domain.roles.policy`."""

@@ -20,31 +20,22 @@ if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
     from llm_planning.planners.mc_dml.roles import GameTurn, Trajectory
-    from llm_planning.roles import Engines
     from llm_planning.settings import NoSettings
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
-async def play_walkthrough(
-    problem: Problem[TextGameDomain],
-    *,
-    engines: Engines,  # noqa: ARG001 - a walkthrough asks no model
-    settings: NoSettings,
-    seed: int,
-) -> Outcome:
-    """Replays a game's walkthrough.
+async def play_walkthrough(run: Run[TextGameDomain, NoSettings]) -> Outcome:
+    """Replays a game's walkthrough, which asks no model.
 
     Raises:
         TextGameError: the game cannot be played, or has no walkthrough.
     """
-    world = problem.world
+    world = run.world
     if not world.walkthrough:
         raise TextGameError(f"{world.name} comes without a walkthrough: play another game")
-    episode, choices = await replay(world, world.walkthrough, seed=seed)
+    episode, choices = await replay(world, world.walkthrough, seed=run.seed)
     trajectory = trajectory_of(episode)
-    outcome = await game_outcome(
-        problem, episode, settings=settings, seed=seed, text=_rewards(trajectory)
-    )
+    outcome = await game_outcome(run, episode, text=_rewards(trajectory))
     statistics = walkthrough_statistics(trajectory.turns, choices)
     return replace(outcome, metrics={**outcome.metrics, **statistics})
 

@@ -30,10 +30,9 @@ from llm_planning.specs import PlannerSpec
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from llm_planning.roles import Engines
     from llm_planning.roles.exercises import Exercise
     from llm_planning.roles.measuring import Count
-    from llm_planning.specs import DomainSpec, Problem
+    from llm_planning.specs import DomainSpec, Run
 
 MOST_QUESTIONS: Final = 10_000
 
@@ -90,22 +89,21 @@ def exercises_of(
     return made
 
 
-async def measure(
-    problem: Problem[Any], *, engines: Engines, settings: MeasureSettings, seed: int
-) -> Outcome:
+async def measure(run: Run[Any, MeasureSettings]) -> Outcome:
     """Asks the exercises of one role and counts the right answers; the task plays no part.
 
     Raises:
         SettingsError: `exercises_sha256` is missing, or see `exercises_of`.
         ServingError: the engine failed.
     """
+    settings = run.settings
     if not settings.exercises_sha256:
         raise SettingsError(
             "exercises_sha256 is missing, so a resumed run could keep answers to other questions: "
             "measure with `llm-planning roles measure`, which finds it"
         )
-    exercises = exercises_of(find_domain(problem.domain), settings, seed=seed)
-    answers = await ask_all(exercises, engines.of(settings.role))
+    exercises = exercises_of(find_domain(run.domain), settings, seed=run.seed)
+    answers = await ask_all(exercises, run.engines.of(settings.role))
     total, kinds, items = counted(answers), by_kind(answers), counted_items(answers)
     return Outcome(
         success=None,

@@ -58,9 +58,8 @@ if TYPE_CHECKING:
     from llm_planning.execution.options import OptionDomain
     from llm_planning.outcome import Outcome
     from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
-    from llm_planning.roles import Engines
     from llm_planning.search import Walk
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 OptionNode: TypeAlias = "Node[SearchState[S, A], A]"
 OptionEdge: TypeAlias = "Edge[SearchState[S, A], A]"
@@ -331,30 +330,25 @@ def _reward_of(edge: OptionEdge[S, A]) -> float:
 
 
 async def tree_of_options(
-    problem: Problem[OptionDomain[Any, Any]],
+    run: Run[OptionDomain[Any, Any], OptionSearchSettings],
     *,
-    engines: Engines,
-    settings: OptionSearchSettings,
-    seed: int,
     algorithm: type[TreeOfOptions[Any, Any]] = TreeOfOptions,
 ) -> Outcome:
     """Searches, and executes the path of argmax Q from the root (line 7).
 
     Args:
-        problem: its domain has a `grammar`, and a `state_model` for the world model.
-        engines: answer the roles.
-        settings: of the search.
-        seed: of the start, the proposals and the world.
+        run: its world has a `grammar`, and a `state_model` for the world model.
         algorithm: the search, or an ablation of it.
     """
-    ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
-    start = await first_state(problem.world, seed)
+    settings, seed = run.settings, run.seed
+    ask: OptionAsking[Any, Any] = OptionAsking(run.world, run.engines, settings, seed=seed)
+    start = await first_state(run.world, seed)
     root = await algorithm(start, ask, settings).search()
     path = best_path(root)  # 7
     last = path[-1].node if path else None
     return await executed_plan(
         [edge.action for edge in path],
-        problem,
+        run,
         ask,
         settings,
         metrics={

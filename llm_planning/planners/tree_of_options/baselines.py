@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from llm_planning.execution.options import Executing, OptionDomain, OptionState
     from llm_planning.outcome import Outcome
     from llm_planning.planners.tree_of_options.settings import OptionSettings
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
 class Unpredicted(TreeOfOptions[S, A]):
@@ -60,61 +59,39 @@ class TreeOfThoughts(Unpredicted[S, A], Unchecked[S, A]):
     """ToT with MCTS (Section 4.1)."""
 
 
-async def react_option(
-    problem: Problem[OptionDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: OptionSettings,
-    seed: int,
-) -> Outcome:
+async def react_option(run: Run[OptionDomain[Any, Any], OptionSettings]) -> Outcome:
     """ReAct-Option: proposes one option in the real state and executes it (Algorithm 2), in turn.
 
     It sees what the world said of each option before, and ends when the world is won or the
     attempts are used up: nobody is asked whether the goal is reached.
     """
-    return await _react(problem, engines, settings, seed=seed, taken=lambda option: option)
+    return await _react(run, taken=lambda option: option)
 
 
-async def react_action(
-    problem: Problem[OptionDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: OptionSettings,
-    seed: int,
-) -> Outcome:
+async def react_action(run: Run[OptionDomain[Any, Any], OptionSettings]) -> Outcome:
     """ReAct-Action: ReAct-Option with actions of the smallest kind.
 
     Every action is an attempt. There is no in-option policy, so nothing is refined.
     """
-    world: Any = problem.world
+    world: Any = run.world
     units = world.in_units()
-    return await _react(
-        replace(problem, world=units),
-        engines,
-        settings.model_copy(update={"refinements": 1, "execution": "direct"}),
-        seed=seed,
-        taken=units.unit,
-    )
+    settings = run.settings.model_copy(update={"refinements": 1, "execution": "direct"})
+    return await _react(replace(run, world=units, settings=settings), taken=units.unit)
 
 
 async def _react(
-    problem: Problem[OptionDomain[Any, Any]],
-    engines: Engines,
-    settings: OptionSettings,
-    *,
-    seed: int,
-    taken: Callable[[Any], Any],
+    run: Run[OptionDomain[Any, Any], OptionSettings], *, taken: Callable[[Any], Any]
 ) -> Outcome:
     """Proposes and executes, in turn; `taken` makes of a proposed option the one to execute."""
-    ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
+    ask: OptionAsking[Any, Any] = OptionAsking(run.world, run.engines, run.settings, seed=run.seed)
     propose = ask.propose(1, NOW)
 
-    async def act(run: Executing[Any, Any]) -> None:
+    async def act(executing: Executing[Any, Any]) -> None:
         planned = 0
-        while run.goes_on:
-            for candidate in await propose(await run.state()):
-                await run.execute(taken(candidate.proposed), planned)
+        while executing.goes_on:
+            for candidate in await propose(await executing.state()):
+                await executing.execute(taken(candidate.proposed), planned)
                 planned += 1
 
-    executions = await executed(act, problem, ask, settings)
-    return outcome_of(executions.options, problem, ask, executions)
+    executions = await executed(act, ask, run.settings)
+    return outcome_of(executions.options, run, ask, executions)

@@ -45,35 +45,29 @@ if TYPE_CHECKING:
         FeasibleSearchSettings,
         PlusSettings,
     )
-    from llm_planning.roles import Engines
     from llm_planning.search import Node
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 IDLE = 3
 """So many searches in a row may find no option before an execution is given up."""
 
 
-async def too_plus(
-    problem: Problem[OptionDomain[Any, Any]],
-    *,
-    engines: Engines,
-    settings: PlusSettings,
-    seed: int,
-) -> Outcome:
+async def too_plus(run: Run[OptionDomain[Any, Any], PlusSettings]) -> Outcome:
     """Searches and executes in turn, until the goal is reached or the attempts are used up."""
-    ask: OptionAsking[Any, Any] = OptionAsking(problem.world, engines, settings, seed=seed)
+    world, settings = run.world, run.settings
+    ask: OptionAsking[Any, Any] = OptionAsking(world, run.engines, settings, seed=run.seed)
     store = None if settings.effects == "none" else EffectStore(Path(at_home(settings.effects)))
-    effects: Effects[Any, Any] = Effects(problem.world)
+    effects: Effects[Any, Any] = Effects(world)
     if store is not None:
-        effects.seen.update(store.read(problem.world))
+        effects.seen.update(store.read(world))
     watch: Watch[Any, Any] = Watch(ask, settings, effects)
-    executions = await executed(watch.execute, problem, ask, settings)
+    executions = await executed(watch.execute, ask, settings)
     if store is not None:
-        store.add(problem.world, effects.seen)
+        store.add(world, effects.seen)
     first = watch.roots[0] if watch.roots else None
     return outcome_of(
         executions.options,
-        problem,
+        run,
         ask,
         executions,
         metrics={
@@ -142,25 +136,25 @@ class Watch(Generic[S, A]):
         self.roots: list[Node[Any, Any]] = []
         self.trees: list[dict[str, Any]] = []
 
-    async def execute(self, run: Executing[S, A]) -> None:
+    async def execute(self, executing: Executing[S, A]) -> None:
         """Plans and executes from the start of one world to its end."""
         kept: OptionNode[S, A] | None = None
         planned = idle = 0
-        while run.goes_on and idle < IDLE:
-            root = await self._plan(await run.state(), kept)
+        while executing.goes_on and idle < IDLE:
+            root = await self._plan(await executing.state(), kept)
             path = best_path(root)
             idle = 0 if path else idle + 1
             if not path:
                 self.effects.failed.clear()
             kept, here = None, root
             for edge in path:
-                before = run.episode.state
-                await run.execute(edge.action, planned, judge=self._watched)
+                before = executing.episode.state
+                await executing.execute(edge.action, planned, judge=self._watched)
                 planned += 1
-                if not run.goes_on:
+                if not executing.goes_on:
                     break
-                after = run.episode.state
-                shown = run.attempts[-1].shown
+                after = executing.episode.state
+                shown = executing.attempts[-1].shown
                 if shown:
                     self.effects.seen[edge.action] = (before, after)
                 else:

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.cooking.kitchen import Kitchen
     from llm_planning.planners.xenon.settings import CookingSettings
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 COOKING_TASKS = ("cook-a-meal",)
 """The tasks of the cooking planners."""
@@ -71,11 +70,8 @@ class SavedRun(Record):
 
 
 async def cook_meals(
-    problem: Problem[Any],
+    run: Run[Any, CookingSettings],
     *,
-    engines: Engines,
-    settings: CookingSettings,
-    seed: int,
     planner: str,
     kitchens_of: Callable[[Sequence[GameSpec]], Awaitable[list[Kitchen]]] = open_kitchens,
 ) -> Outcome:
@@ -85,10 +81,7 @@ async def cook_meals(
     can go on.
 
     Args:
-        problem: its task is one of `COOKING_TASKS`.
-        engines: answer questions; the default one embeds names.
-        settings: of the run.
-        seed: of the order of games, the oracle's draws and the agent's.
+        run: its task is one of `COOKING_TASKS`.
         planner: one of `COOKS`.
         kitchens_of: opens the games.
 
@@ -97,10 +90,11 @@ async def cook_meals(
         CookingError: TextWorld is missing, or a game cannot be made or played.
         SavedKnowledgeError: the saved file cannot be read or written, or is of another run.
     """
-    run = run_of(settings, planner=planner, task=problem.task, model=engines.name, seed=seed)
+    engines, settings, seed = run.engines, run.settings, run.seed
+    what = run_of(settings, planner=planner, task=run.task, model=engines.name, seed=seed)
     path, saved = Path(at_home(settings.save)), None
     if settings.save:
-        saved = SavedRun.of(path, run)
+        saved = SavedRun.of(path, what)
     if saved and len(saved.episodes) > settings.episodes:
         raise SavedKnowledgeError(
             f"{path} holds {len(saved.episodes)} episodes, more than episodes={settings.episodes}: "
@@ -142,7 +136,7 @@ async def cook_meals(
             SavedRun.write(
                 path,
                 agent.memory,
-                run=run,
+                run=what,
                 questions=questions(),
                 episodes=list(map(asdict, episodes)),
                 knowledge=asdict(known),
@@ -153,12 +147,7 @@ async def cook_meals(
         episodes,
         agent,
         questions=questions(),
-        header={
-            "task": problem.task,
-            "seed": seed,
-            "settings": settings.to_json(),
-            "oracles": roles.oracles,
-        },
+        header={**run.header, "oracles": roles.oracles},
     )
 
 

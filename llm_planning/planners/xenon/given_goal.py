@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.planners.xenon.algorithm import Plan, Subgoal, Xenon
     from llm_planning.planners.xenon.settings import SelectionSettings
-    from llm_planning.roles import Asking, Engines
-    from llm_planning.settings import Settings
-    from llm_planning.specs import Problem
+    from llm_planning.roles import Asking
+    from llm_planning.specs import Run
 
 SELECTION_TASKS = GOAL_GROUPS_67["Redstone"]
 """The goals of Figure 25."""
@@ -133,7 +132,7 @@ def true_knowledge(book: RuleBook, items: Collection[str], goal: str) -> Knowled
 
 
 async def play(
-    goal: str,
+    run: Run[Any, Any],
     world: World,
     *,
     agent: Xenon,
@@ -141,8 +140,6 @@ async def play(
     book: RuleBook,
     until: int,
     judged_by: str,
-    settings: Settings,
-    seed: int,
     asking: Asking | None = None,
 ) -> Outcome:
     """Tries to obtain a goal, and reports the episode.
@@ -157,20 +154,19 @@ async def play(
         group: the goal's group.
 
     Args:
-        goal: g.
+        run: its task is g.
         world: at the beginning of an episode.
         agent: plans with knowledge as `fixed` returns it.
         truth: the true knowledge.
         book: the rules.
         until: the horizon, in environment steps.
         judged_by: name of the world, as the basis of success.
-        settings: of the run.
-        seed: of the run.
         asking: who answers; None for nobody.
 
     Raises:
         UnknownGoalError: there is no such goal.
     """
+    goal = run.task
     group = group_of(goal)
     attempt = await obtain(goal, world, agent=agent, truth=truth, until=until)
 
@@ -194,8 +190,8 @@ async def play(
         },
         trace={
             "goal": goal,
-            "seed": seed,
-            "settings": settings.to_json(),
+            "seed": run.seed,
+            "settings": run.settings.to_json(),
             "oracles": asking.oracles if asking else [],
             "omitted": sorted(attempt.omitted),
             "plans": [[asdict(subgoal) for subgoal in plan.tried] for plan in plans],
@@ -216,52 +212,41 @@ def _text(attempt: GoalAttempt) -> str:
 # Figure 25 ----------------------------------------------------------------------------------------
 
 
-async def select(
-    problem: Problem[Any],
-    *,
-    engines: Engines,
-    settings: SelectionSettings,
-    seed: int,
-    agent: type[Xenon],
-) -> Outcome:
+async def select(run: Run[Any, SelectionSettings], *, agent: type[Xenon]) -> Outcome:
     """Obtains one goal with the true graph.
 
     Args:
-        problem: its task is the goal item.
-        engines: answer questions; the default one embeds names.
-        settings: of the run.
-        seed: of the draws and of the oracle's errors.
+        run: its task is the goal item.
         agent: chooses the actions.
 
     Raises:
         UnknownGoalError: there is no such goal.
     """
+    settings = run.settings
     world = TextWorld(game_rules(), verbs=action_set(settings.verbs))
     # Random+FAM and UCB ask nobody.
     asks = settings if isinstance(settings, AskingSettings) else AskingSettings.read({})
-    asking = MinecraftAsking(world, engines, asks, seed=seed)
-    truth = true_knowledge(world.book, world.items, problem.task)
+    asking = MinecraftAsking(world, run.engines, asks, seed=run.seed)
+    truth = true_knowledge(world.book, world.items, run.task)
     own: dict[str, Any] = {"c": settings.c} if isinstance(settings, UcbSettings) else {}
     # UCB rules nothing out.
     x0 = settings.x0 if isinstance(settings, MemorySettings) else 1
     chooser = agent(
         knowledge=truth,
         memory=ActionMemory(world.verbs, x0=x0),
-        similar=Similar(engines.default),
+        similar=Similar(run.engines.default),
         roles=asking,
-        rng=Random(f"actions {seed}"),
+        rng=Random(f"actions {run.seed}"),
         k=asks.k,
         **own,
     )
     return await play(
-        problem.task,
+        run,
         world,
         agent=chooser,
         truth=truth,
         book=world.book,
         until=settings.steps,
         judged_by="text world",
-        settings=settings,
-        seed=seed,
         asking=asking,
     )

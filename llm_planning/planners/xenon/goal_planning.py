@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.roles import Decide
     from llm_planning.planners.xenon.settings import ControllerSettings
-    from llm_planning.roles import Asking, Engines
+    from llm_planning.roles import Asking
     from llm_planning.roles.seeing import See
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 PLANNING_TASKS = GOALS_67
 """The long-horizon benchmark (Table 10)."""
@@ -140,36 +140,26 @@ class SuccessesTakenOver(SuccessesOnly):
         self.memory.restore({**self.memory.to_json(), "failures": {}})
 
 
-async def plan_and_act(
-    problem: Problem[Any],
-    *,
-    engines: Engines,
-    settings: PlanningSettings,
-    seed: int,
-    agent: type[Xenon],
-) -> Outcome:
+async def plan_and_act(run: Run[Any, PlanningSettings], *, agent: type[Xenon]) -> Outcome:
     """Plans and acts for one given goal in one episode, as XENON or an ablation.
 
     Args:
-        problem: its task is the goal item.
-        engines: answer questions; the default one embeds names.
-        settings: of the run; those of CRe if they say what it sees.
-        seed: of the oracle's errors and of the controller.
+        run: its task is the goal item. Its settings are those of CRe if they say what it sees.
         agent: plans; with CRe it is `Reprompting`.
 
     Raises:
         UnknownGoalError: there is no such goal.
         SavedKnowledgeError: the file of the learned graph cannot be read.
     """
-    goal, text = problem.task, TextWorld(game_rules())
+    goal, text, settings = run.task, TextWorld(game_rules()), run.settings
     reprompts = isinstance(settings, RepromptingSettings)
-    world = _simulated(text, goal, settings, seed, patience=PATIENCE if reprompts else None)
-    asking = MinecraftAsking(text, engines, settings, seed=seed)
+    world = _simulated(text, run, patience=PATIENCE if reprompts else None)
+    asking = MinecraftAsking(text, run.engines, settings, seed=run.seed)
     own: dict[str, Any] = {}
     if isinstance(settings, RepromptingSettings):
         caption = caption_of(world, asking, see=settings.see)
         own = {"world": world, "caption": caption, "decide": asking.of(INTERVENE)}
-    memory, similar = ActionMemory(text.verbs, x0=settings.x0), Similar(engines.default)
+    memory, similar = ActionMemory(text.verbs, x0=settings.x0), Similar(run.engines.default)
     truth = true_knowledge(text.book, world.items, goal)
     believed = await _believed(settings, asking, memory, similar, goal)
     planner = agent(
@@ -181,40 +171,32 @@ async def plan_and_act(
         **own,
     )
     return await play(
-        goal,
+        run,
         world,
         agent=planner,
         truth=truth,
         book=text.book,
         until=world.horizon,
         judged_by=LABEL,
-        settings=settings,
-        seed=seed,
         asking=asking,
     )
 
 
-async def plan_with_true_actions(
-    problem: Problem[Any],
-    *,
-    engines: Engines,
-    settings: ControllerSettings,
-    seed: int,
-) -> Outcome:
+async def plan_with_true_actions(run: Run[Any, ControllerSettings]) -> Outcome:
     """OracleActionPlanner: carries out the correct plan, the upper bound (Appendix K.4).
 
     Raises:
         UnknownGoalError: there is no such goal.
     """
-    goal, text = problem.task, TextWorld(game_rules())
-    world = _simulated(text, goal, settings, seed, patience=PATIENCE)
-    truth = true_knowledge(text.book, world.items, goal)
+    text = TextWorld(game_rules())
+    world = _simulated(text, run, patience=PATIENCE)
+    truth = true_knowledge(text.book, world.items, run.task)
     # It asks nobody.
-    asking = MinecraftAsking(text, engines, PlanningSettings.read({}), seed=seed)
+    asking = MinecraftAsking(text, run.engines, PlanningSettings.read({}), seed=run.seed)
     planner = TrueReprompted(
         knowledge=truth,
         memory=ActionMemory(text.verbs, x0=1),
-        similar=Similar(engines.default),
+        similar=Similar(run.engines.default),
         roles=asking,
         book=text.book,
         world=world,
@@ -222,27 +204,25 @@ async def plan_with_true_actions(
         decide=always_intervene,
     )
     return await play(
-        goal,
+        run,
         world,
         agent=planner,
         truth=truth,
         book=text.book,
         until=world.horizon,
         judged_by=LABEL,
-        settings=settings,
-        seed=seed,
     )
 
 
 def _simulated(
-    text: TextWorld, goal: str, settings: ControllerSettings, seed: int, *, patience: int | None
+    text: TextWorld, run: Run[Any, ControllerSettings], *, patience: int | None
 ) -> SimulatedWorld:
-    """Returns a world for one goal. Its random seed depends on the goal, not on the planner."""
+    """Returns a world for a run's goal. Its random seed depends on the goal, not on the planner."""
     return SimulatedWorld(
         text,
-        profile=settings.controller,
-        horizon=planning_horizon(goal),
-        seed=zlib.crc32(f"{goal} {seed}".encode()),
+        profile=run.settings.controller,
+        horizon=planning_horizon(run.task),
+        seed=zlib.crc32(f"{run.task} {run.seed}".encode()),
         patience=patience,
     )
 

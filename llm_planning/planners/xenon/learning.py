@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.settings import LearningSettings
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 AGENTS: Mapping[str, type[Xenon]] = {
     "xenon": Xenon,
@@ -51,22 +50,11 @@ AGENTS: Mapping[str, type[Xenon]] = {
 """Name -> the agent that saved files mean by it."""
 
 
-async def learn(
-    problem: Problem[Any],
-    *,
-    engines: Engines,
-    settings: LearningSettings,
-    seed: int,
-    agent: str,
-    closed: bool = False,
-) -> Outcome:
+async def learn(run: Run[Any, LearningSettings], *, agent: str, closed: bool = False) -> Outcome:
     """Lets an agent learn the goals of a task.
 
     Args:
-        problem: its task is a set of goals, such as "67-goals".
-        engines: answer the agent's questions; the default one embeds names.
-        settings: of the run.
-        seed: of perturbations, goals, the oracle's errors and the controller.
+        run: its task is a set of goals, such as "67-goals".
         agent: one of `AGENTS`.
         closed: whether answers may use only the names that the agent is told.
 
@@ -75,11 +63,12 @@ async def learn(
         SettingsError: the setting `save` names no place where a file can be written.
         SavedKnowledgeError: the file cannot be written, or is of another run.
     """
-    run = run_of(settings, agent=agent, task=problem.task, model=engines.name, seed=seed)
+    engines, settings, seed = run.engines, run.settings, run.seed
+    what = run_of(settings, agent=agent, task=run.task, model=engines.name, seed=seed)
     path = Path(at_home(settings.save))
     if settings.save:
-        Saved.of(path, run)
-    game, wanted = game_rules(), goal_set(problem.task)
+        Saved.of(path, what)
+    game, wanted = game_rules(), goal_set(run.task)
     perturbed = perturb(
         game,
         requirements=settings.requirements,
@@ -118,7 +107,7 @@ async def learn(
     before = known.graph.copy()
     first = game if settings.change_at else perturbed.book
     world = TextWorld(first, goals=wanted, verbs=unperturbed.verbs)
-    learning = _Run(
+    learning = _Learning(
         agent=learner,
         settings=settings,
         perturbed=perturbed,
@@ -127,7 +116,7 @@ async def learn(
     for episode in range(settings.episodes):
         await learning.play(_world(world, settings, seed, episode), begun=episode * settings.steps)
         if settings.save:
-            save_knowledge(path, known, memory, run=run, episodes=episode + 1)
+            save_knowledge(path, known, memory, run=what, episodes=episode + 1)
     return learning_outcome(
         LearningResult(
             goals=wanted,
@@ -138,15 +127,13 @@ async def learn(
             initial=initial,
             curve=learning.curve,
         ),
-        task=problem.task,
-        settings=settings,
-        seed=seed,
+        run,
         oracles=roles.oracles,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class _Learning:
     """A run, and how far it has come.
 
     Attributes:

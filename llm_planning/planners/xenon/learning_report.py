@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from llm_planning.planners.xenon.memory import Knowledge
     from llm_planning.planners.xenon.roles import Requirements
     from llm_planning.planners.xenon.settings import LearningSettings
+    from llm_planning.specs import Run
 
 MARKS = 20
 """Number of points of each curve among the metrics."""
@@ -77,10 +78,8 @@ class LearningResult:
 
 def learning_outcome(
     result: LearningResult,
+    run: Run[Any, LearningSettings],
     *,
-    task: str,
-    settings: LearningSettings,
-    seed: int,
     oracles: Sequence[Mapping[str, object]],
 ) -> Outcome:
     """Returns the outcome of a learning run, which neither succeeds nor fails.
@@ -102,6 +101,7 @@ def learning_outcome(
         prior_...: the rows of Table 12, if anything was predicted.
     """
     goals, known, book = result.goals, result.known, result.perturbed.book
+    settings = run.settings
     truth = {v: book.requirements(v) for v in goals}
     right = {v for v in goals if known.graph.requirements(v) == truth[v]}
     changed = [v for v in result.perturbed.items if v in truth]
@@ -134,9 +134,7 @@ def learning_outcome(
         plan=(),
         metrics=metrics,
         trace={
-            "task": task,
-            "seed": seed,
-            "settings": settings.to_json(),
+            **run.header,
             "oracles": list(oracles),
             "changed": list(result.perturbed.items),
             "demonstrated": sorted(result.demonstrated),

@@ -18,7 +18,7 @@ from llm_planning.planners.tree_of_options.roles import OptionQuestion
 from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.xenon.roles import CAPTION
 from llm_planning.roles import Engines
-from llm_planning.specs import Problem
+from llm_planning.specs import Run
 from llm_serving.scripted import ScriptedEngine
 
 HELD = ({}, {"oak_log": 3}, {"cobblestone": 64}, {"iron_ingot": 9, "stick": 2}, {"diamond": 1})
@@ -78,14 +78,13 @@ async def captions(engine):
 async def episode(engine):
     """A whole episode of LLM-MCTS's policy that sees words and a picture before each action."""
     spec = next(one for one in LLM_MCTS if one.name == "llm-mcts-policy")
-    outcome = await spec.run(
-        Problem(
-            domain="household",
-            task="rearrange",
-            world=HOUSEHOLD.open("rearrange", HouseholdSettings.read({})),
-        ),
+    run = Run(
+        domain="household",
+        task="rearrange",
+        world=HOUSEHOLD.open("rearrange", HouseholdSettings.read({})),
         engines=Engines(engine),
         settings=spec.settings.read({"see": "both", "moves": 2, "examples": 0}),
         seed=0,
     )
+    outcome = await spec.run(run)
     return {"moves": len(outcome.plan)}

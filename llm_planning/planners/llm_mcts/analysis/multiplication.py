@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.multiplication.domain import Multiplication
-    from llm_planning.roles import Engines
-    from llm_planning.specs import Problem
+    from llm_planning.specs import Run
 
 
 PRODUCT: Final = "product"
@@ -125,34 +124,22 @@ def product_role(name: str, digits: int) -> RoleSpec[Times, int]:
     )
 
 
-async def l_policy_multiplication(
-    problem: Problem[Multiplication],
-    *,
-    engines: Engines,
-    settings: MultiplicationSettings,
-    seed: int,
-) -> Outcome:
+async def l_policy_multiplication(run: Run[Multiplication, MultiplicationSettings]) -> Outcome:
     """Has the product said in one answer."""
-    world = problem.world
-    first, second = world.factors(world.start(seed))
-    asking = Asking(world, engines, settings, seed=seed)
+    world = run.world
+    first, second = world.factors(world.start(run.seed))
+    asking = Asking(world, run.engines, run.settings, seed=run.seed)
     ask = asking.of(product_role(PRODUCT, world.digits))
     answer = await ask(Times(first, second, world.digits))
     metrics = {"description_bits": table_bits(world.digits)}
-    return await _carried_out(answer, problem, asking, metrics=metrics, trace={})
+    return await _carried_out(answer, run, asking, metrics=metrics, trace={})
 
 
-async def l_model_multiplication(
-    problem: Problem[Multiplication],
-    *,
-    engines: Engines,
-    settings: MultiplicationSettings,
-    seed: int,
-) -> Outcome:
+async def l_model_multiplication(run: Run[Multiplication, MultiplicationSettings]) -> Outcome:
     """Has all one-digit products said, and multiplies with them."""
-    world = problem.world
-    first, second = world.factors(world.start(seed))
-    asking = Asking(world, engines, settings, seed=seed)
+    world = run.world
+    first, second = world.factors(world.start(run.seed))
+    asking = Asking(world, run.engines, run.settings, seed=run.seed)
     ask = asking.of(product_role(FACT, 1))
     pairs = [(a, b) for a in range(10) for b in range(10)]
     facts = dict(zip(pairs, await gather(ask(Times(a, b, 1)) for a, b in pairs), strict=True))
@@ -160,7 +147,7 @@ async def l_model_multiplication(
     wrong = {(a, b) for (a, b), said in facts.items() if said != a * b}
     return await _carried_out(
         long_multiplication(first, second, facts),
-        problem,
+        run,
         asking,
         metrics={
             "description_bits": table_bits(1),
@@ -215,28 +202,25 @@ def table_bits(digits: int) -> float:
 
 async def _carried_out(
     answer: int,
-    problem: Problem[Multiplication],
+    run: Run[Multiplication, MultiplicationSettings],
     asking: Asking,
     *,
     metrics: Mapping[str, Any],
     trace: Mapping[str, Any],
 ) -> Outcome:
     """Writes an answer in the world, which judges it."""
-    world, seed = problem.world, asking.seed
-    first, second = world.factors(world.start(seed))
+    world = run.world
+    first, second = world.factors(world.start(run.seed))
     plan = world.written(answer)
-    execution = await execute(world, plan, seed=seed)
+    execution = await execute(world, plan, seed=run.seed)
     verdict = "right" if execution.success else f"wrong, {first * second} is right"
     return Outcome(
         success=execution.success,
         plan=plan,
         metrics={**execution.metrics(), "answer": answer, **metrics},
         trace={
-            "domain": problem.domain,
-            "task": problem.task,
-            "goal": world.goal,
-            "seed": seed,
-            "settings": asking.settings.to_json(),
+            "domain": run.domain,
+            **run.header,
             **({"oracles": asking.oracles} if asking.oracles else {}),
             **trace,
             **execution.to_json(),

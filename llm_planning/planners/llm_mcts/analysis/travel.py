@@ -32,26 +32,22 @@ if TYPE_CHECKING:
         FlightSearchSettings,
         RouteSettings,
     )
-    from llm_planning.roles import Engines, Role
-    from llm_planning.specs import Problem
+    from llm_planning.roles import Role
+    from llm_planning.specs import Run
 
 
-async def l_policy(
-    problem: Problem[Travel], *, engines: Engines, settings: RouteSettings, seed: int
-) -> Outcome:
+async def l_policy(run: Run[Travel, RouteSettings]) -> Outcome:
     """Plans a journey by one answer."""
-    world = problem.world
-    asking = RouteAsking(world, engines, settings, seed=seed)
+    world, settings, seed = run.world, run.settings, run.seed
+    asking = RouteAsking(world, run.engines, settings, seed=seed)
     cities = await asking.of(route_role(world, settings, seed=seed))(world.pair)
-    return await _outcome(problem, cities, asking, metrics={}, trace={})
+    return await _outcome(run, cities, asking, metrics={}, trace={})
 
 
-async def l_model(
-    problem: Problem[Travel], *, engines: Engines, settings: FlightSearchSettings, seed: int
-) -> Outcome:
+async def l_model(run: Run[Travel, FlightSearchSettings]) -> Outcome:
     """Plans a journey by search in the flights that a model names."""
-    world = problem.world
-    asking = Asking(world, engines, settings, seed=seed)
+    world, settings, seed = run.world, run.settings, run.seed
+    asking = Asking(world, run.engines, settings, seed=seed)
     found = await uniform_cost(
         asking.of(flights_role(world, settings, seed=seed)),
         world.pair,
@@ -59,7 +55,7 @@ async def l_model(
         width=settings.width,
     )
     return await _outcome(
-        problem,
+        run,
         found.cities,
         asking,
         metrics={"expansions": found.expansions, "cities_reached": found.reached},
@@ -153,7 +149,7 @@ def failure_of(world: Travel, cities: Sequence[str]) -> tuple[str, str] | None:
 
 
 async def _outcome(
-    problem: Problem[Travel],
+    run: Run[Travel, RouteSettings],
     cities: Cities,
     asking: Asking,
     *,
@@ -161,7 +157,7 @@ async def _outcome(
     trace: Mapping[str, Any],
 ) -> Outcome:
     """Flies the journey until a flight does not exist, and judges it."""
-    world = problem.world
+    world = run.world
     wrong = failure_of(world, cities)
     flights = list(map(Flight, cities[1:])) if cities[:1] == (world.pair.start,) else []
 
@@ -170,7 +166,7 @@ async def _outcome(
         refused = bool(done) and done[-1].step.obstacle is not None
         return STOP if refused or len(done) == len(flights) else flights[len(done)]
 
-    execution = await (await play(world, planned, seed=asking.seed)).recorded()
+    execution = await (await play(world, planned, seed=run.seed)).recorded()
     name, cause = wrong or (None, None)
     verdict = f"wrong: {cause}" if wrong else "right"
     return Outcome(
@@ -184,11 +180,8 @@ async def _outcome(
             **metrics,
         },
         trace={
-            "domain": problem.domain,
-            "task": problem.task,
-            "goal": world.goal,
-            "seed": asking.seed,
-            "settings": asking.settings.to_json(),
+            "domain": run.domain,
+            **run.header,
             **({"oracles": asking.oracles} if asking.oracles else {}),
             "cities": list(cities),
             **trace,
