@@ -9,13 +9,10 @@ Each walk has a process and caches of its own.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -109,6 +106,10 @@ def start() -> Start:
 
 
 def _in_process(what: str, name: str) -> str:
+    # Imported here, as a walk's own process counts what it spends.
+    import subprocess
+    import tempfile
+
     paths = os.pathsep.join(map(str, dict.fromkeys(LAYERS.values())))
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "walk.yaml").write_text(SWEEP, encoding="utf-8")
@@ -183,14 +184,11 @@ def _start(walk: Walk) -> None:
 
 def main() -> None:
     """Prints the table."""
+    import argparse
+
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", action="store_true", help="name the files")
-    parser.add_argument("--inside", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.inside:
-        what, name = options.inside
-        {"trace": _trace, "start": _start}[what](WALKS[name])
-        return
     first = min((start() for _ in range(3)), key=lambda one: one.seconds)
     print(f"to its first question: {len(first.modules)} modules, {first.seconds:.2f} s of CPU")
     for name, walk in WALKS.items():
@@ -202,4 +200,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    match sys.argv[1:]:
+        case ["--inside", what, name]:
+            {"trace": _trace, "start": _start}[what](WALKS[name])
+        case _:
+            main()
