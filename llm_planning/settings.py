@@ -89,7 +89,8 @@ class Settings(BaseModel):
         llm_planning.settings.SettingsError: unknown setting 'size'; known: width
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
+    # A validator is built when the first settings are read: most models of a run never read any.
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, defer_build=True)
 
     added: ClassVar[tuple[str, ...]] = ()
     read_when: ClassVar[ReadWhen] = {}

@@ -94,6 +94,7 @@ class PlannerSpec:
         run: plans one task.
         roles: names of the questions that it may ask a model.
         needs: what its domain must be beside a `Domain`: Protocols such as `domain.Decomposes`.
+        home: the domain where it plans unless another one is named; empty for the first that fits.
         benchmark: its own worlds, if it plans only in these.
         source: its origin; None for this project's planners.
         aliases: earlier names, oldest first; each still finds it.
@@ -113,6 +114,7 @@ class PlannerSpec:
     run: Planner
     roles: tuple[str, ...] = ()
     needs: tuple[type, ...] = ()
+    home: str = ""
     benchmark: Benchmark | None = None
     source: CodeSource | None = None
     aliases: tuple[str, ...] = ()

@@ -14,7 +14,6 @@ from llm_kernels.quoting import shown
 from llm_planning.model_configs import model_name, split_adapter
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError, When, identified
-from llm_serving.yaml_file import YamlError, file_hash, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -121,6 +120,8 @@ def read_roles(
         return RoleAssignment(profile.errors)
     if value in WORDS:
         return RoleAssignment(_answerer(value))
+    from llm_serving.yaml_file import YamlError, read_mapping
+
     try:
         answerers = _answerers(value, file_hash(Path(value)))
     except YamlError as error:
@@ -254,5 +255,8 @@ class RoleSettings(Settings):
         if not isinstance(values, dict):
             return values
         roles = str(values.get("roles", "llm"))
-        found = "" if roles in words_of(cls.profile) else file_hash(Path(roles))
-        return identified(values, "roles", found)
+        if roles in words_of(cls.profile):
+            return identified(values, "roles", "")
+        from llm_serving.yaml_file import file_hash
+
+        return identified(values, "roles", file_hash(Path(roles)))
