@@ -7,6 +7,7 @@ stay where a text has lines. Square brackets are not markup.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
@@ -193,6 +194,11 @@ def harmless(text: str) -> str:
 def say(text: str) -> None:
     """Writes lines to standard output, with a line break at the end."""
     sys.stdout.write(f"{harmless(text)}\n")
+
+
+def say_json(value: object) -> None:
+    """Writes a value to standard output, as JSON on a line."""
+    say(json.dumps(value))
 
 
 def complain(text: str) -> None:

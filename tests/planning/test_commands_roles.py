@@ -10,8 +10,8 @@ import yaml
 from command_line import invoke as command
 from parity_exercises import ParityMaker, exercises, number_in, only, parity, written
 
-import llm_planning.commands.roles as roles_module
-import llm_planning.commands.sweep as sweep_module
+import llm_planning.commands.role_trials as roles_module
+import llm_planning.commands.sweep_running as sweep_module
 from llm_planning import model_configs
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.roles.measuring import draw_exercises

@@ -6,7 +6,7 @@ import json
 import pytest
 from command_line import invoke as command
 
-import llm_planning.commands.run as run_module
+import llm_planning.session as session_module
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.catalogue import PLANNERS
@@ -51,7 +51,7 @@ def opened(monkeypatch):
         engines.update({name: ScriptedEngine(SCRIPT) for name in names})
         yield engines
 
-    monkeypatch.setattr(run_module, "open_engines", opener)
+    monkeypatch.setattr(session_module, "open_engines", opener)
     return engines
 
 
@@ -119,7 +119,7 @@ def test_an_answer_is_not_lost_with_its_trace(opened, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_module, "write_trace", full)
+    monkeypatch.setattr("llm_planning.trace_file.write_trace", full)
     result = invoke("too", *SMALL, "--trace", str(tmp_path / "trace.jsonl"), "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["plan"][0] == "mine 3 oak_log"
@@ -180,7 +180,7 @@ def test_a_failing_engine_exits_with_one(monkeypatch):
 
         yield dict.fromkeys(names, ScriptedEngine(die))
 
-    monkeypatch.setattr(run_module, "open_engines", opener)
+    monkeypatch.setattr(session_module, "open_engines", opener)
     result = invoke("too", *SMALL)
     assert result.exit_code == 1
     assert "out of paper" in result.stderr
