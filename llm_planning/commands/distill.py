@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from llm_planning.commands.options import (
     MOST,
     JsonOption,
+    VerboseOption,
     check_writable_folder,
     name,
     named_path,
@@ -103,6 +105,7 @@ def distill(
     merge: MergeOption = False,
     export: ExportOption = None,
     questions: QuestionsOption = 10_000,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Teaches a small model the roles of planners: the domain's rules know the right answers.
@@ -156,12 +159,20 @@ def distill(
             {"adapter": str(taught.adapter), "card": taught.card.to_json(), "curve": taught.curve}
         )
         return
-    if taught.curve[0]["figures"]:
-        _print_curve(taught.curve)
+    recipe = taught.card.recipe
+    say(f"{taught.card.base} learned {recipe['questions']:,} questions in {domain}.")
+    if first := taught.curve[0]["figures"]:
+        last = taught.curve[-1]["figures"]
+        shares = (f"{role} {first[role]:.0%} -> {last[role]:.0%}" for role in sorted(last))
+        say(f"Right in every token, of questions not learned: {'; '.join(shares)}")
+        if verbose:
+            _print_curve(taught.curve)
+    say(f"Files: {taught.adapter}")
     too = PLANNERS["too"]
     fits = not too.lacks(find_domain(domain)) and not set(taught.card.roles).isdisjoint(too.roles)
     planner = too.name if fits else "llm-policy"
-    say(f"plan with it: llm-planning run {planner} --domain {domain} --model {taught.adapter}")
+    model_option = shlex.quote(str(taught.adapter))
+    say(f"Next: llm-planning run {planner} --domain {shlex.quote(domain)} --model {model_option}")
 
 
 def _print_curve(curve: Sequence[Mapping[str, Any]]) -> None:

@@ -61,7 +61,7 @@ def check_writable_folder(out: Path, *, option: str = "--out") -> None:
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say more: how it was found, and every figure.")
+    bool, typer.Option("--verbose", "-v", help="Also show how it came about, and every figure.")
 ]
 CacheOption = Annotated[
     bool, typer.Option("--cache/--no-cache", help="Reuse answers to questions asked before.")

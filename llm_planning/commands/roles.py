@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from llm_planning.commands.options import (
     MOST,
     CacheOption,
     JsonOption,
+    VerboseOption,
     check_writable_folder,
     named_path,
 )
@@ -107,6 +109,7 @@ def measure(
     out: OutOption = None,
     ledger: LedgerOption = None,
     cache: CacheOption = True,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Asks a model questions whose right answers the domain knows, and counts the right ones.
@@ -176,7 +179,7 @@ def measure(
             }
         )
     elif found:
-        _show(folder, found)
+        _show(folder, found, out=out, verbose=verbose)
     if failed:
         first = failed[0].trial.settings["role"]
         raise NotMeasuredError(
@@ -188,29 +191,35 @@ def measure(
         write_durably(out, rates_file(found, about=tuple(source)).encode())
 
 
-def _show(folder: Path, found: Sequence[RoleMeasure]) -> None:
+def _show(folder: Path, found: Sequence[RoleMeasure], *, out: Path | None, verbose: bool) -> None:
     from rich.table import Table
 
     from llm_serving.terminal import SafeConsole, literal, say
 
+    asked = sum(one.share.n for one in found)
+    right = sum(one.right for one in found)
+    say(f"{right} of {asked} answers of {found[0].model} are right: {right / asked:.0%}.")
     console = SafeConsole()
+    table = Table("role", "right", "of", "share", "95% interval")
+    for column in table.columns[1:4]:
+        column.justify = "right"
     for one in found:
-        console.print(literal(one.role, "bold"))
-        table = Table("questions", "right", "of", "share", "95% interval")
-        for column in table.columns[1:]:
-            column.justify = "right"
-        table.add_row(*_cells("all", one.share))
-        for aspect, values in one.splits.items():
-            table.add_section()
-            for value, share in values.items():
-                table.add_row(*_cells(f"{aspect}: {value}", share))
-        console.print(table)
+        table.add_row(*map(literal, _cells(one.role, one.share)))
+        if verbose:
+            for aspect, values in one.splits.items():
+                for value, share in values.items():
+                    table.add_row(*map(literal, _cells(f"  {aspect}: {value}", share)))
+    console.print(table)
+    for one in found if verbose else ():
         for expected, said, count in one.confusions[:_SHOWN_CONFUSIONS]:
-            line = f"  {count} x {_shortened(said)} instead of {_shortened(expected)}"
+            line = f"{one.role}: {count} x {_shortened(said)} instead of {_shortened(expected)}"
             console.print(literal(line), soft_wrap=True)
-        console.print(f"  {one.tokens} tokens, {one.seconds:.1f} s")
-        console.print()
-    say(f"results: llm-planning sweep report {folder}")
+        console.print(literal(f"{one.role}: {one.tokens} tokens, {one.seconds:.1f} s"))
+    say(f"Files: {folder}{'' if out is None else f', {out}'}")
+    if out is None:
+        say(f"Next: llm-planning sweep report {shlex.quote(str(folder))}")
+    else:
+        say(f"Next: llm-planning run PLANNER --set roles={shlex.quote(str(out))}")
 
 
 def _cells(what: str, share: Estimate) -> tuple[str, ...]:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from llm_planning.commands.options import MOST, CacheOption, JsonOption, named_path
+from llm_planning.commands.options import (
+    MOST,
+    CacheOption,
+    JsonOption,
+    VerboseOption,
+    named_path,
+)
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.model_configs import DEFAULT_MODEL
 
@@ -75,9 +81,10 @@ def run(
     list_: ListOption = False,
     cache: CacheOption = True,
     trace: TraceOption = None,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Plans one task and prints the plan, how it was found and what it cost.
+    """Plans one task and prints the plan, what came of it, what it cost and who answered.
 
     Exits with 0 when the planner ran to its end, whether or not its plan reaches the goal; with 1
     when the model, the engine, a game, a saved file or code of your own failed; with 2 for a name
@@ -91,7 +98,7 @@ def run(
     import asyncio
 
     from llm_kernels.files import TargetError, at_home, check_target
-    from llm_planning.commands.run_answer import print_answer, report_of
+    from llm_planning.commands.run_answer import Answer
     from llm_planning.commands.run_models import NO_MODEL, default_model_of, own_models, stood_in
     from llm_planning.model_configs import model_name
     from llm_planning.registry import find_planner
@@ -129,11 +136,12 @@ def run(
             record = asyncio.run(watched(planning, meters, status.update))
         with _own_failures(prepared):
             outcome = record.result()
+    answer = Answer(prepared=prepared, record=record, outcome=outcome, model=model, models=models)
     try:
         if as_json:
-            say_json(report_of(outcome, record, model=model))
+            say_json(answer.to_json())
         else:
-            print_answer(outcome, record, model=model)
+            answer.show(verbose=verbose)
         sys.stdout.flush()
     finally:
         # If the answer or the trace cannot be written, the other one is written all the same.

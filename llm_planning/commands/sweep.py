@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -229,9 +231,10 @@ def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> N
         f"{name}: all {progress.total} trials finished{kept}; "
         f"{progress.done} done and {progress.failed} failed in {clock(progress.seconds)}"
     )
+    say(f"Files: {folder}")
     if progress.failed:
-        say(f"why trials failed: llm-planning sweep status {folder}")
-    say(f"results: llm-planning sweep report {folder}")
+        say(f"Why trials failed: llm-planning sweep status {shlex.quote(str(folder))}")
+    say(f"Next: llm-planning sweep report {shlex.quote(str(folder))}")
 
 
 @app.command()
@@ -267,21 +270,24 @@ def report(
 
     Exits with 1 if the sweep cannot be read; with 2 for a field that trials do not have.
     """
-    import sys
-
     from rich.table import Table
 
     from llm_planning.commands.sweep_results import groups_of
     from llm_planning.experiments.ledger import Ledger
     from llm_planning.experiments.runs import UnknownFieldError, read_runs
     from llm_planning.experiments.summary import summary
-    from llm_serving.terminal import SafeConsole, literal, say_json
+    from llm_serving.terminal import SafeConsole, literal, say, say_json
 
     with refusing(UnknownFieldError), Ledger.open(folder) as ledger:
         found = summary(read_runs(ledger), by=by or None)
     if as_json:
         say_json({"folder": str(folder), "groups": groups_of(found)})
         return
+    done, failed, left = (
+        sum(getattr(group, count) for group in found.groups)
+        for count in ("done", "failed", "pending")
+    )
+    say(f"{done} trials are done, {failed} failed and {left} are left.")
     table = Table()
     for column in found.header:
         table.add_column(literal(column))
@@ -289,6 +295,8 @@ def report(
         table.add_row(*map(literal, cells))
     # A pipe has no width, so cells are not cut.
     SafeConsole(width=None if sys.stdout.isatty() else 200).print(table)
+    say(f"Files: {folder}")
+    say(f"Next: llm-planning view {shlex.quote(str(folder))}")
 
 
 @app.command()

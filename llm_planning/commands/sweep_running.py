@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.commands.options import ExecutorKind
 from llm_planning.endings import UsageError, is_ours
-from llm_planning.experiments.display import display_on
+from llm_planning.experiments.display import Display
 from llm_planning.experiments.executors import (
     Answers,
     LocalExecutor,
@@ -114,7 +114,7 @@ def carry_out(
                 provenance = _provenance(trials, deterministic=deterministic)
             with (
                 _recording(folder, sweep, provenance) as ledger,
-                display_on(console, name=str(sweep["name"])) as display,
+                Display(console, name=str(sweep["name"])) as display,
                 ProgressFile(folder) as file,
             ):
 
