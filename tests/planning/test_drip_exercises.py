@@ -10,9 +10,9 @@ import pytest
 import yaml
 from command_line import invoke
 
-import llm_planning.commands.sweep as sweep_module
+import llm_planning.commands.sweep_running as sweep_module
 from llm_planning import model_configs
-from llm_planning.commands.distill import LessonOptions, _makers
+from llm_planning.commands.distill_teaching import LessonOptions, _makers
 from llm_planning.environments.blocksworld.blocks import BlockAction, Blocks, Goal, Puzzle
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.teacher import SIZES, BlocksworldTeacher, _is_new
