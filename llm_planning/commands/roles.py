@@ -189,7 +189,7 @@ def _trials(
         )
         trials.append(
             Trial(
-                planner=prepared.spec.recorded_as,
+                planner=prepared.spec.name,
                 domain=prepared.domain_name,
                 task=prepared.task,
                 model=model,

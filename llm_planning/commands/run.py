@@ -116,7 +116,7 @@ def run(
         # If the answer or the trace cannot be written, the other one is written all the same.
         if trace is not None:
             header = {
-                "planner": prepared.spec.recorded_as,
+                "planner": prepared.spec.name,
                 "domain": prepared.domain_name,
                 "task": prepared.task,
                 "model": model,
@@ -209,7 +209,7 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
         for task in tasks_of(spec, where)
     ]
     first, *others = places.items() or [("", None)]
-    chosen = choose(spec, first[1], {}).every_value()
+    chosen = choose(spec, first[1], {}).to_json()
     rows += [
         {"kind": "setting", "name": key, "default": str(chosen[key])}
         for key in known_keys(spec, first[1])
@@ -219,7 +219,7 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
         {"kind": f"setting in {name}", "name": key, "default": str(value)}
         for name, where in others
         if where
-        for key, value in where.settings.read({}).every_value().items()
+        for key, value in where.settings.read({}).to_json().items()
         if key not in _FILLED_IN
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import model_validator
 
@@ -26,9 +26,6 @@ SHAPES = (
 
 WORDS = ("llm", "rules")
 """Values of `roles` that every planner knows."""
-
-ROLE_SETTINGS: Final = ("roles", "roles_sha256")
-"""The keys of `RoleSettings`, for the `added` of planners that got them later."""
 
 
 @dataclass(frozen=True, slots=True)
