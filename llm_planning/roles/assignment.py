@@ -6,7 +6,7 @@ from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import model_validator
 
@@ -26,9 +26,6 @@ SHAPES = (
 
 WORDS = ("llm", "rules")
 """Values of `roles` that every planner knows."""
-
-ROLE_SETTINGS: Final = ("roles", "roles_sha256")
-"""The keys of `RoleSettings`, for the `added` of planners that got them later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,7 @@ def read_roles(
         return RoleAssignment(profile.errors)
     if value in WORDS:
         return RoleAssignment(_answerer(value))
-    from llm_serving.yaml_file import YamlError, read_mapping
+    from llm_serving.yaml_file import YamlError, file_hash
 
     try:
         answerers = _answerers(value, file_hash(Path(value)))
@@ -142,6 +139,8 @@ def _answerers(path: str, sha256: str) -> Mapping[str, Answerer]:
         YamlError: it cannot be read.
         SettingsError: it has an unknown value.
     """
+    from llm_serving.yaml_file import read_mapping
+
     del sha256  # Another file of this path is read anew.
     answerers: dict[str, Answerer] = {}
     for role, who in read_mapping(Path(path)).items():

@@ -22,7 +22,7 @@ from llm_planning.priors import (
     PriorKind,
     PriorSettings,
 )
-from llm_planning.roles import ROLE_SETTINGS, RoleSettings, by_fallible
+from llm_planning.roles import RoleSettings, by_fallible
 from llm_planning.search import by_sums, by_weighted_returns
 from llm_planning.settings import EpisodeSettings, ReadWhen, Settings, When, when
 
@@ -234,7 +234,6 @@ class LlmAgentSettings(RoleSettings, EpisodeSettings):
     """
 
     known_roles = ROLES
-    added = ROLE_SETTINGS
     read_when: ClassVar[ReadWhen] = {
         "prior": [WAY_OF_ASKING],
         "history": [ASKED, by_fallible(ROLE)],
