@@ -1,6 +1,5 @@
 """Exercises of DRIP's roles in both worlds, and plans at rates that were measured with them."""
 
-import contextlib
 import json
 import re
 from collections import Counter, defaultdict
@@ -11,7 +10,6 @@ import yaml
 from command_line import invoke
 
 import llm_planning.commands.sweep_running as sweep_module
-from llm_planning import model_configs
 from llm_planning.commands.distill_teaching import LessonOptions, _makers
 from llm_planning.environments.blocksworld.blocks import BlockAction, Blocks, Goal, Puzzle
 from llm_planning.environments.blocksworld.domain import Blocksworld
@@ -24,7 +22,7 @@ from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
 from llm_planning.roles.exercises import HELD_OUT, VERDICT, WAY
 from llm_planning.roles.measuring import draw_exercises
-from llm_serving.encoder_engine import EncoderEngine
+from llm_serving import vllm_engine
 from llm_serving.models.folders import cache_folder
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
@@ -284,16 +282,12 @@ def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
         asked = [one for role, one in answers if role == request.role and one in text]
         return answers[request.role, max(asked, key=len)]
 
-    @contextlib.contextmanager
-    def served(config, encoder, *, limits, beside):
-        if config is None:
-            yield EncoderEngine(encoder)
-            return
-        yield ScriptedEngine(
+    def served(config, *, encoder, beside):
+        return ScriptedEngine(
             says, identity=ModelIdentity(name=config.model, revision="r1", dtype=config.dtype)
         )
 
-    monkeypatch.setattr(model_configs, "serve", served)
+    monkeypatch.setattr(vllm_engine, "VllmEngine", served)
     monkeypatch.setattr(
         sweep_module,
         "identify",
