@@ -43,7 +43,7 @@ def encode_trace(
             object, so that a long run can be read step by step.
         events: `Trace.events`.
         header: what was run, such as the result of `Trial.to_json`.
-        outcome: how it ended, as `told_outcome` says it; None where it did not end.
+        outcome: how it ended, as `outcome_json` writes it; None where it did not end.
 
     Raises:
         TraceError: JSON has no form for a value, or a value contains itself.
@@ -109,7 +109,7 @@ def summary_of(lines: Iterable[Event]) -> dict[str, Any]:
     return summary
 
 
-def told_outcome(
+def outcome_json(
     *,
     success: bool | None,
     plan: Sequence[str],

@@ -30,7 +30,7 @@ from llm_planning.registry import (
     find_planner,
 )
 from llm_planning.roles import Engines, RoleSettings, metered
-from llm_planning.roles.oracles import tell
+from llm_planning.roles.oracles import oracle_lines
 from llm_planning.running import (
     REFUSALS,
     PlannerRun,
@@ -48,7 +48,7 @@ from llm_planning.session import open_engines
 from llm_planning.settings import WRITTEN_SETTINGS, SettingsError
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_planning.trace import recording
-from llm_planning.trace_file import TraceError, told_outcome, write_trace
+from llm_planning.trace_file import TraceError, outcome_json, write_trace
 from llm_planning.watching import watched
 from llm_serving.encoder_engine import NO_MODEL
 from llm_serving.models import is_bundled_adapter
@@ -125,7 +125,7 @@ def run(
                 "settings": prepared.chosen.to_json(),
             }
             try:
-                ended = told_outcome(
+                ended = outcome_json(
                     success=outcome.success,
                     plan=outcome.plan,
                     metrics=outcome.metrics,
@@ -353,7 +353,7 @@ def _show(outcome: Outcome, record: PlannerRun, *, model: str) -> None:
     console.print()
     for key, value in {"success": outcome.success, **outcome.metrics}.items():
         console.print(literal(f"{key}: {value}"), soft_wrap=True)
-    for line in tell(outcome.trace.get("oracles", ())):
+    for line in oracle_lines(outcome.trace.get("oracles", ())):
         console.print(literal(f"oracle of {line}"), soft_wrap=True)
     table = Table("role", "calls", "replayed", "prompt tokens", "cached", "written", "seconds")
     for column in table.columns[1:]:

@@ -128,8 +128,8 @@ class LineDisplay(Display):
 
     def _draw(self, progress: Progress) -> None:
         speed = self._speed(progress.seconds, progress.load.written_tokens)
-        said = ", ".join(f"{label} {value}" for label, value in facts(progress, speed))
-        line = f"{self._name}: {progress.finished} of {progress.total} trials, {said}"
+        state = ", ".join(f"{label} {value}" for label, value in facts(progress, speed))
+        line = f"{self._name}: {progress.finished} of {progress.total} trials, {state}"
         self._console.print(literal(line), soft_wrap=True)
 
 

@@ -37,7 +37,7 @@ from llm_planning.experiments.ledger_file import LedgerError
 from llm_planning.experiments.ledger_schema import LONGEST_ROW
 from llm_planning.experiments.traces import LONGEST_TRACE
 from llm_planning.experiments.trial import Trial, TrialResult
-from llm_planning.trace_file import encode_trace, told_outcome
+from llm_planning.trace_file import encode_trace, outcome_json
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def canonical(value: object) -> str:
 def _encode_trace(result: TrialResult) -> bytes | None:
     if not (result.trace or result.events):
         return None
-    ended = told_outcome(
+    ended = outcome_json(
         success=result.success,
         plan=result.plan,
         metrics=result.metrics,

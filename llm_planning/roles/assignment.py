@@ -118,14 +118,14 @@ def read_roles(
     if value in WORDS:
         return RoleAssignment(_answerer(value))
     try:
-        said = read_mapping(Path(value))
+        by_name = read_mapping(Path(value))
     except YamlError as error:
         raise SettingsError(
             f"roles={value} is neither {' nor '.join(words_of(profile))} nor a file of roles: "
             f"{error}"
         ) from error
     answerers: dict[str, Answerer] = {}
-    for role, who in said.items():
+    for role, who in by_name.items():
         try:
             answerers[str(role)] = _answerer(who)
         except SettingsError as error:
@@ -140,8 +140,8 @@ def words_of(profile: Profile | None) -> tuple[str, ...]:
     return WORDS if profile is None else (*WORDS, profile.name)
 
 
-def _answerer(said: object) -> Answerer:
-    match said:
+def _answerer(who: object) -> Answerer:
+    match who:
         case "llm":
             return "llm"
         case "rules":
@@ -157,18 +157,18 @@ def _answerer(said: object) -> Answerer:
             return OwnModel(name, adapter)
         case {**values} if values and "model" not in values:
             return Errors.read({str(key): value for key, value in values.items()})
-    raise SettingsError(f"{said!r} does not say who answers; write {SHAPES}")
+    raise SettingsError(f"{who!r} does not say who answers; write {SHAPES}")
 
 
 def by_model(*roles: str) -> When:
     """The condition that a model answers one of these roles (`Settings.read_when`)."""
-    said = " or ".join(f"`{role}`" for role in roles)
+    named = " or ".join(f"`{role}`" for role in roles)
 
     def holds(settings: RoleSettings) -> bool:
         who = settings.assignment
         return any(who.errors_of(role) is None for role in roles)
 
-    return When("roles", f"a model that answers {said}", holds)
+    return When("roles", f"a model that answers {named}", holds)
 
 
 def by_fallible(role: str) -> When:

@@ -57,10 +57,10 @@ class OptionLanguage(Generic[A]):
     def _has(self, option: A) -> bool:
         try:
             written = self._grammar.write(option)
-            said = {name: kind(value=written[name]) for name, kind in self._fields.items()}
-            read: dict[str, Any] = {name: one.model_dump()["value"] for name, one in said.items()}
+            texts = {name: kind(value=written[name]) for name, kind in self._fields.items()}
+            read: dict[str, Any] = {name: one.model_dump()["value"] for name, one in texts.items()}
             return self._grammar.read(read) == option and all(
-                pattern.fullmatch(said[name].model_dump_json())
+                pattern.fullmatch(texts[name].model_dump_json())
                 for name, pattern in self._patterns.items()
             )
         except (ValidationError, KeyError):

@@ -235,7 +235,7 @@ def _refuse_other_than_plain(key: tuple[Key, ...]) -> None:
             )
 
 
-def tell(oracles: Iterable[Mapping[str, Any]]) -> list[str]:
+def oracle_lines(oracles: Iterable[Mapping[str, Any]]) -> list[str]:
     """Writes which roles oracles answered, a line for all roles that err in the same way.
 
     Args:

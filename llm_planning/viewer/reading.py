@@ -55,8 +55,8 @@ def read_trace(path: Path) -> ReadTrace:
     try:
         content = read_regular(path, most=LONGEST)
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise TraceError(f"the trace {path} cannot be read: {said}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise TraceError(f"the trace {path} cannot be read: {reason}") from error
     damage: list[str] = []
     if content.startswith(_GZIP):
         content = _unpacked(content, damage)

@@ -99,8 +99,8 @@ class ChatTemplate:
 
     def behind_answer(self, *more: Message) -> str:
         """What it writes behind an answer, with more messages or at the end; "" where it fails."""
-        said = self._tried((*self._start, Message("assistant", _SAID), *more), asks=False)
-        return said.rpartition(_SAID)[2] if _SAID in said else ""
+        text = self._tried((*self._start, Message("assistant", _SAID), *more), asks=False)
+        return text.rpartition(_SAID)[2] if _SAID in text else ""
 
     def _checked(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The variables, with a clock that stands still.
@@ -172,8 +172,8 @@ class ChatTemplate:
     def _look_at_answers(self, added: Collection[Any]) -> None:
         """Finds what is missing between where it asks for an answer and where it writes one."""
         asked = self._tried(self._start)
-        said = self._tried((*self._start, Message("assistant", _SAID)), asks=False)
-        answered, _, _ = said.rpartition(_SAID)
+        text = self._tried((*self._start, Message("assistant", _SAID)), asks=False)
+        answered, _, _ = text.rpartition(_SAID)
         between = answered.removeprefix(asked) if answered.startswith(asked) else ""
         before = asked.rpartition(_ASKED)[2]
         opened = max(_OPENED.finditer(before), key=lambda found: found.start(), default=None)

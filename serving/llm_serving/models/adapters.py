@@ -99,27 +99,27 @@ class Card:
         }
 
     @classmethod
-    def read(cls, said: object) -> Card:
+    def read(cls, content: object) -> Card:
         """Reads the file's content.
 
         Raises:
             ValueError: a key is missing, unknown or has an impossible value.
         """
-        if not isinstance(said, dict):
-            raise ValueError(f"{shown(said)} is not a JSON object")
+        if not isinstance(content, dict):
+            raise ValueError(f"{shown(content)} is not a JSON object")
         keys = ("format", "base", "base_revision", "domain", "roles", "words_sha256", "recipe")
-        for key in said:
+        for key in content:
             if key not in keys:
                 raise ValueError(f"unknown key {shown(key)}; known keys: {', '.join(keys)}")
         for key in keys:
-            if key not in said:
+            if key not in content:
                 raise ValueError(f"the key `{key}` is missing")
-        if said["format"] != _FORMAT or isinstance(said["format"], bool):
-            raise ValueError(f"`format` = {shown(said['format'])}: this program reads {_FORMAT}")
+        if content["format"] != _FORMAT or isinstance(content["format"], bool):
+            raise ValueError(f"`format` = {shown(content['format'])}: this program reads {_FORMAT}")
         for key in ("base", "base_revision", "domain"):
-            if not (isinstance(said[key], str) and said[key] and said[key].isprintable()):
-                raise ValueError(f"`{key}` = {shown(said[key])}: write a name")
-        roles, words, recipe = said["roles"], said["words_sha256"], said["recipe"]
+            if not (isinstance(content[key], str) and content[key] and content[key].isprintable()):
+                raise ValueError(f"`{key}` = {shown(content[key])}: write a name")
+        roles, words, recipe = content["roles"], content["words_sha256"], content["recipe"]
         if not (isinstance(roles, list) and roles and all(isinstance(one, str) for one in roles)):
             raise ValueError(f"`roles` = {shown(roles)}: write a list of names")
         if not (isinstance(words, str) and re.fullmatch("[0-9a-f]{64}", words)):
@@ -127,9 +127,9 @@ class Card:
         if not isinstance(recipe, dict):
             raise ValueError(f"`recipe` = {shown(recipe)}: write a JSON object")
         return cls(
-            base=said["base"],
-            base_revision=said["base_revision"],
-            domain=said["domain"],
+            base=content["base"],
+            base_revision=content["base_revision"],
+            domain=content["domain"],
             roles=tuple(roles),
             words_sha256=words,
             recipe=recipe,
@@ -276,14 +276,14 @@ def _settings(path: Path) -> tuple[int, float]:
     Raises:
         AdapterError: one of them does.
     """
-    said = _json(path)
-    if not isinstance(said, dict):
+    content = _json(path)
+    if not isinstance(content, dict):
         raise AdapterError(f"{path} is damaged: it is not a JSON object")
-    if said.get("peft_type") != "LORA":
+    if content.get("peft_type") != "LORA":
         raise AdapterError(
-            f"{path}: `peft_type` = {shown(said.get('peft_type'))}: only LORA is served"
+            f"{path}: `peft_type` = {shown(content.get('peft_type'))}: only LORA is served"
         )
-    rank, alpha, targets = (said.get(key) for key in ("r", "lora_alpha", "target_modules"))
+    rank, alpha, targets = (content.get(key) for key in ("r", "lora_alpha", "target_modules"))
     if type(rank) is not int or not 1 <= rank <= _MOST_RANK:
         raise AdapterError(f"{path}: `r` = {shown(rank)}: write a rank from 1 to {_MOST_RANK}")
     # Not a number compares false, and an integer may be larger than any float.
@@ -295,7 +295,7 @@ def _settings(path: Path) -> tuple[int, float]:
             f"{', '.join(PROJECTIONS)}, alone or at the end of a path, or a regular expression; "
             "other layers are not served"
         )
-    for key, value in said.items():
+    for key, value in content.items():
         if key in {"peft_type", "r", "lora_alpha", "target_modules"} | _IGNORED:
             continue
         plain = value in _PLAIN_INITS if key == "init_lora_weights" else value in (None, "none", "")
@@ -306,15 +306,15 @@ def _settings(path: Path) -> tuple[int, float]:
     return rank, float(alpha)
 
 
-def _are_targets(said: object) -> bool:
+def _are_targets(targets: object) -> bool:
     """Whether PEFT's `target_modules` names layers that are served.
 
     A regular expression of other people is not run: its match may take for ever, and the weights
     show which layers it meant.
     """
-    if isinstance(said, str):
-        return said not in {"", "all-linear"}  # PEFT saves the names that all-linear stands for
-    paths = said if isinstance(said, list) else []
+    if isinstance(targets, str):
+        return targets not in {"", "all-linear"}  # PEFT saves the names that all-linear stands for
+    paths = targets if isinstance(targets, list) else []
     return bool(paths) and all(str(path).rpartition(".")[2] in PROJECTIONS for path in paths)
 
 
