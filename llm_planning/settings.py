@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -85,11 +86,13 @@ class Settings(BaseModel):
         llm_planning.settings.SettingsError: unknown setting 'size'; known: width
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
+    # A validator is built when the first settings are read: most models of a run never read any.
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, defer_build=True)
 
     read_when: ClassVar[ReadWhen] = {}
 
     @classmethod
+    @cache
     def known_keys(cls) -> tuple[str, ...]:
         """The keys that a user sets, in the order of the fields."""
         return tuple(
@@ -106,11 +109,10 @@ class Settings(BaseModel):
         Raises:
             SettingsError: names the key, the value and what to write instead.
         """
+        known = cls.known_keys()
         for key in values:
-            if key not in cls.known_keys() and key not in cls.model_fields:
-                raise SettingsError(
-                    f"unknown setting {shown(key)}; {remedy(key, cls.known_keys())}"
-                )
+            if key not in known and key not in cls.model_fields:
+                raise SettingsError(f"unknown setting {shown(key)}; {remedy(key, known)}")
         try:
             return cls.model_validate(values)
         except ValidationError as error:

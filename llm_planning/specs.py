@@ -94,6 +94,7 @@ class PlannerSpec:
         run: plans one task.
         roles: names of the questions that it may ask a model.
         needs: what its domain must be beside a `Domain`: Protocols such as `domain.Decomposes`.
+        home: the domain where it plans unless another one is named; empty for the first that fits.
         benchmark: its own worlds, if it plans only in these.
         source: its origin; None for this project's planners.
         exercises: makes exercises of its roles in a domain, in the words that a model is asked in:
@@ -112,6 +113,7 @@ class PlannerSpec:
     run: Planner
     roles: tuple[str, ...] = ()
     needs: tuple[type, ...] = ()
+    home: str = ""
     benchmark: Benchmark | None = None
     source: CodeSource | None = None
     exercises: Callable[[DomainSpec, Words], ExerciseMaker | None] | None = None

@@ -8,6 +8,7 @@ and `reflect_at`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -80,9 +81,9 @@ class GameSearchSettings(EpisodeSettings):
         return EXPLORATION.get(game, USUAL_EXPLORATION) if self.c is None else self.c
 
     @property
+    @abstractmethod
     def depths(self) -> tuple[int, ...]:
         """The planning horizons H, tried in order while the best Q of the root is 0."""
-        raise NotImplementedError
 
     @property
     def asking(self) -> LabelPriorSettings:
