@@ -13,7 +13,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llm_kernels.files import LONGEST_NAME
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.experiments.ledger_checks import (
     Bounds,
     JsonObject,
@@ -164,7 +164,7 @@ def decode_result(
         metrics=measured,
         unrepeatable=frozenset(apart),
         usage={
-            role: _usage(spent, f"the usage of {shown(role)}")
+            role: _usage(spent, f"the usage of {quote(role)}")
             for role, spent in read_object(usage, "the usage of a trial").items()
         },
         error=check_text_or_none(error, "the error of a trial"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import model_validator
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.model_configs import model_name, split_adapter
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError, When, identified
@@ -167,7 +167,7 @@ def _answerer(who: object) -> Answerer:
         case {"model": str(name), "adapter": str(adapter), **others} if adapter and not others:
             if split_adapter(name)[1] is not None:
                 raise SettingsError(
-                    f"the model {shown(name)} has an adapter, and a role has one: leave out "
+                    f"the model {quote(name)} has an adapter, and a role has one: leave out "
                     f"`adapter`, or the part after the +"
                 )
             return OwnModel(name, adapter)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, get_origin
 
 from pydantic import ValidationError, create_model
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.domain import A, DomainError
 from llm_serving.answers import constraint_of
 
@@ -49,7 +49,7 @@ class OptionLanguage(Generic[A]):
             if option not in self._known:
                 if not self._has(option):
                     raise DomainError(
-                        f"rules name {shown(str(option))}, which no answer can name: `write` and "
+                        f"rules name {quote(str(option))}, which no answer can name: `write` and "
                         "`fields` of the domain's `grammar` leave it out"
                     )
                 self._known.add(option)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_serving.errors import EngineConfigError, RequestFailedError
 from llm_serving.models.reading import reading_model
 from llm_serving.request import Message
@@ -112,13 +112,13 @@ class ChatTemplate:
             if key in _RESERVED or not re.search(rf"\b{re.escape(key)}\b", self.source):
                 raise EngineConfigError(
                     f"`chat_template_kwargs`: the chat template of {self._name} has no variable "
-                    f"{shown(key)} that can be set: leave it out"
+                    f"{quote(key)} that can be set: leave it out"
                 )
         try:
             today = datetime.fromisoformat(variables[_CLOCK]) if _CLOCK in variables else _TODAY
         except (TypeError, ValueError) as error:
             raise EngineConfigError(
-                f"`chat_template_kwargs`: `{_CLOCK}` = {shown(variables[_CLOCK])} is no date: "
+                f"`chat_template_kwargs`: `{_CLOCK}` = {quote(variables[_CLOCK])} is no date: "
                 "write one such as 2026-11-25"
             ) from error
 
@@ -188,7 +188,7 @@ class ChatTemplate:
             token.content in between for token in added if token.content.strip()
         ):
             self._before_bridge, self.bridge = before, between
-            self.notes.append(f"{shown(between)} comes before every answer")
+            self.notes.append(f"{quote(between)} comes before every answer")
 
     def _tried(self, messages: Sequence[Message], *, asks: bool = True) -> str:
         """What it writes; "" where it fails."""
