@@ -401,7 +401,7 @@ def _exercised(maker: Any, role: str) -> Iterator[list[object]]:  # noqa: ANN401
                 grades = [one.grade(one.answer), one.grade(asyncio.run(one.ask(engine)))]
                 texts = [turn.content for turn in one.prompt]
                 told = [dict(one.kinds), [str(grade) for grade in grades], engine.asked]
-                yield [one.role, texts, one.answer, one.said, *told]
+                yield [one.role, texts, one.answer, one.brief, *told]
 
 
 def recorded(names: Sequence[str], folder: Path) -> Iterator[tuple[str, dict[str, object]]]:

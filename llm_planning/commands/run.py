@@ -163,7 +163,7 @@ def _write_trace(
     *,
     about: Mapping[str, object],
 ) -> None:
-    from llm_planning.trace_file import TraceError, told_outcome, write_trace
+    from llm_planning.trace_file import TraceError, outcome_json, write_trace
 
     outcome = record.result()
     header = {
@@ -173,7 +173,7 @@ def _write_trace(
         **about,
         "settings": prepared.chosen.to_json(),
     }
-    ended = told_outcome(
+    ended = outcome_json(
         success=outcome.success,
         plan=outcome.plan,
         metrics=outcome.metrics,

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.outcome import NO_PLAN
-from llm_planning.roles.oracles import tell
+from llm_planning.roles.oracles import oracle_lines
 from llm_serving.request import Usage
 from llm_serving.terminal import SafeConsole, literal, say
 
@@ -151,7 +151,7 @@ class Answer:
             say(f"\n{outcome.text}\n" if steps else "")
             for key, value in outcome.metrics.items():
                 console.print(literal(f"{key}: {value}"), soft_wrap=True)
-            for line in tell(outcome.trace.get("oracles", ())):
+            for line in oracle_lines(outcome.trace.get("oracles", ())):
                 console.print(literal(f"oracle of {line}"), soft_wrap=True)
             self._show_usage(console)
 

@@ -50,7 +50,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.experiments.grid_file import (
     MOST_TRIALS,
     Entry,
@@ -331,7 +331,7 @@ def _refuse_idle_clauses(products: Sequence[_Product]) -> None:
         for number, clause in enumerate(product.clauses):
             if id(clause) not in matched:
                 raise SweepConfigError(
-                    f"{product.where_clauses}[{number}]: {shown(_clause_json(clause))} matches no "
+                    f"{product.where_clauses}[{number}]: {quote(_clause_json(clause))} matches no "
                     f"trial{_unknown_in(clause, products)}; leave it out, or say `exclude: []` if "
                     "it comes from another file"
                 )
@@ -349,7 +349,7 @@ def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
     ):
         for name in names:
             if name not in known:
-                return f": unknown {what} {shown(name)}; {remedy(name, known)}"
+                return f": unknown {what} {quote(name)}; {remedy(name, known)}"
     return ""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.experiments.grid_file import Entry, SweepConfigError
 from llm_planning.names import remedy
 from llm_planning.registry import find_planner
@@ -72,8 +72,8 @@ class Row:
             # A default that is left out of a trial is of the right kind.
             if key in full and kind_of(value) != kind_of(full[key]):
                 raise SweepConfigError(
-                    f"{self.settings[key].where}: {shown(value)} is {kind_of(value)}, but {key} of "
-                    f"{self.spec.name} is {kind_of(full[key])}: write {shown(full[key])}"
+                    f"{self.settings[key].where}: {quote(value)} is {kind_of(value)}, but {key} of "
+                    f"{self.spec.name} is {kind_of(full[key])}: write {quote(full[key])}"
                 )
         return full, models
 
@@ -81,14 +81,14 @@ class Row:
         """The error to show, at the setting that is impossible on its own, if there is one."""
         if isinstance(error, UnreadSettingError) and error.key in self.settings:
             return SweepConfigError(f"{self.settings[error.key].where}: {error}, or exclude it")
-        where, value = self.where, shown(given)
+        where, value = self.where, quote(given)
         for key, entry in self.settings.items():
             try:
                 models_of_roles(self.spec, choose(self.spec, self.domain, {key: given[key]}))
             except UnreadSettingError:
                 continue
             except SettingsError:
-                where, value = entry.where, shown(given[key])
+                where, value = entry.where, quote(given[key])
                 break
         reason = str(error)
         if isinstance(error.__cause__, ValidationError):
@@ -201,12 +201,12 @@ def _by_key(
         if name not in known:
             raise SweepConfigError(
                 f"{entry.where}: planner {spec.name} in {name_of(spec, domain)} has no setting "
-                f"{shown(key)}; give it under `planners` to those that have it, or in a block of "
+                f"{quote(key)}; give it under `planners` to those that have it, or in a block of "
                 f"`grids`; {remedy(key, known)}"
             )
         if name in seen:
             raise SweepConfigError(
-                f"{entry.where}: {shown(key)} is given twice, with and without `{FOREIGN}`; "
+                f"{entry.where}: {quote(key)} is given twice, with and without `{FOREIGN}`; "
                 "keep one"
             )
         seen.add(name)
@@ -229,7 +229,7 @@ def refuse_strange_roles(entry: Entry, rows: Iterable[Row]) -> None:
     for role in dict.fromkeys(role for one in entry.value for role in one):
         if role not in known:
             raise SweepConfigError(
-                f"{entry.where}: no planner here asks a role {shown(role)}; {remedy(role, known)}"
+                f"{entry.where}: no planner here asks a role {quote(role)}; {remedy(role, known)}"
             )
 
 

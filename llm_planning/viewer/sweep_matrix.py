@@ -22,11 +22,11 @@ class Absence:
     Attributes:
         kind: `unfit` if the planner cannot plan in the domain, `excluded` by the sweep's file, or
             `unasked` for.
-        said: the reason in one sentence.
+        reason: in one sentence.
     """
 
     kind: Literal["unfit", "excluded", "unasked"]
-    said: str
+    reason: str
 
 
 def absences(

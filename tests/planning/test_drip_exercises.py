@@ -53,7 +53,7 @@ def test_the_right_answer_of_every_exercise_is_right(by_role, role):
     for one in by_role[role]:
         grade = one.grade(one.answer)
         assert grade.right, (one.prompt, one.answer)
-        assert grade.said == one.said
+        assert grade.brief == one.brief
         assert grade.items is None or grade.items[0] == grade.items[1]
     assert len({tuple(one.kinds) for one in by_role[role]}) == 1
 
@@ -73,7 +73,7 @@ def test_all_verdicts_are_asked_about_and_only_the_right_one_is_right(by_role):
     for one in by_role["judge"]:
         for said in VERDICTS:
             grade = one.grade(compact({"reason": "so", "verdict": said}))
-            assert (grade.right, grade.said) == (said == one.said, said)
+            assert (grade.right, grade.brief) == (said == one.brief, said)
 
 
 def test_decompositions_are_asked_in_three_ways(by_role):
@@ -110,7 +110,7 @@ def test_subtasks_count_one_by_one(by_role):
 def test_the_end_is_right_at_the_goal_alone(by_role):
     assert {one.kinds["end"] for one in by_role["act"]} == {"done", "not done"}
     for one in by_role["act"]:
-        assert one.grade(compact({"thought": "", "next": "end"})).right is (one.said == "end")
+        assert one.grade(compact({"thought": "", "next": "end"})).right is (one.brief == "end")
 
 
 def test_an_unchanged_state_is_right_where_nothing_changes():

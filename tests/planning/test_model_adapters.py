@@ -343,7 +343,7 @@ def test_a_taught_folder_s_content_makes_another_trial(adapter, tmp_path):
     merged = tmp_path / "merged"
     merged.mkdir()
     (merged / "config.json").write_text("{}")
-    assert "taught_sha256" not in EngineConfig(model="merged").model_dump(mode="json")
+    assert EngineConfig(model="merged").model_dump(mode="json")["taught_sha256"] == ""
     (merged / "taught.json").write_text("{}")
     assert EngineConfig(model="merged").model_dump(mode="json")["taught_sha256"]
 

@@ -64,7 +64,7 @@ def test_every_number_is_that_of_the_report(worlds, data):
 
 def test_empty_cells_say_why(data):
     said = {
-        (planner, domain): (one["kind"], one["said"])
+        (planner, domain): (one["kind"], one["reason"])
         for planner, domains in data["absent"].items()
         for domain, one in domains.items()
     }

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.environments.minecraft.option_language import MOST, Option
 from llm_planning.environments.minecraft.surroundings import sighting
 from llm_planning.execution.sandbox import CallError
@@ -107,7 +107,7 @@ class MinecraftPrimitives:
         """
         reads = _READS.get(name)
         if reads is None:
-            raise CallError(f"unknown function {shown(name)}; {remedy(str(name), _READS)}")
+            raise CallError(f"unknown function {quote(name)}; {remedy(str(name), _READS)}")
         return reads(_Call(name, arguments))
 
     def look(self, state: State) -> Mapping[str, Any]:
@@ -147,7 +147,7 @@ def _call(action: Option) -> str:
     if verb in _TOOL_OF:
         return f'useOnMob(bot, "{_TOOL_OF[verb]}", {item}, {count})'
     known = (*_FUNCTIONS, "place", *_TOOL_OF)
-    raise CallError(f"unknown verb {shown(verb)}; {remedy(verb, known)}")
+    raise CallError(f"unknown verb {quote(verb)}; {remedy(verb, known)}")
 
 
 class _Call:
@@ -181,14 +181,14 @@ class _Call:
             and value.isascii()
             and value.replace("_", "a").isalnum()
         ):
-            raise self.refused(f'{role} must be a name such as "oak_log", not {shown(value)}')
+            raise self.refused(f'{role} must be a name such as "oak_log", not {quote(value)}')
         return value
 
     def count(self, place: int) -> int:
         value = self._given[place] if place < len(self._given) else 1
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
         if not (whole and 1 <= value <= MOST):
-            raise self.refused(f"count must be a whole number from 1 to {MOST}, not {shown(value)}")
+            raise self.refused(f"count must be a whole number from 1 to {MOST}, not {quote(value)}")
         return int(value)
 
     def position(self, place: int) -> None:
@@ -199,7 +199,7 @@ class _Call:
         ):
             raise self.refused(
                 "position must be a place such as bot.entity.position.offset(1, 0, 0), "
-                f"not {shown(value)}"
+                f"not {quote(value)}"
             )
 
 
@@ -218,7 +218,7 @@ def _used(call: _Call) -> Option:
     call.upto(3)
     tool, mob = call.name(0, "item"), call.name(1, "mob")
     if tool not in _TOOLS:
-        raise call.refused(f"item must be {' or '.join(_TOOLS)}, not {shown(tool)}")
+        raise call.refused(f"item must be {' or '.join(_TOOLS)}, not {quote(tool)}")
     return Option(_TOOLS[tool], call.count(2), mob)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from llm_kernels.files import TargetError, check_target, read_regular, write_json
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.settings import SettingsError
 
@@ -197,7 +197,7 @@ def _no_knowledge(path: Path, reason: str) -> SavedKnowledgeError:
 
 
 def _told(value: object) -> str:
-    return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else shown(value)
+    return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else quote(value)
 
 
 class Saved(Record):
