@@ -100,7 +100,7 @@ def trials_of(
         )
         trials.append(
             Trial(
-                planner=prepared.spec.recorded_as,
+                planner=prepared.spec.name,
                 domain=prepared.domain_name,
                 task=prepared.task,
                 model=model,

@@ -167,7 +167,7 @@ def _write_trace(
 
     outcome = record.result()
     header = {
-        "planner": prepared.spec.recorded_as,
+        "planner": prepared.spec.name,
         "domain": prepared.domain_name,
         "task": prepared.task,
         **about,

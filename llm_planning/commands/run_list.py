@@ -83,7 +83,7 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
         for task in tasks_of(spec, where)
     ]
     first, *others = places.items() or [("", None)]
-    chosen = choose(spec, first[1], {}).every_value()
+    chosen = choose(spec, first[1], {}).to_json()
     rows += [
         {"kind": "setting", "name": key, "default": str(chosen[key])}
         for key in known_keys(spec, first[1])
@@ -93,7 +93,7 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
         {"kind": f"setting in {name}", "name": key, "default": str(value)}
         for name, where in others
         if where
-        for key, value in where.settings.read({}).every_value().items()
+        for key, value in where.settings.read({}).to_json().items()
         if key not in _FILLED_IN
     ]
 

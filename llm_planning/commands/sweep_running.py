@@ -103,9 +103,6 @@ def carry_out(
         StoppedError: the sweep broke off; what had ended is recorded.
         LedgerError: the folder has the ledger of another sweep, or cannot be used.
     """
-    if os.path.exists(folder / LEDGER_FILE):
-        with Ledger.open(folder) as ledger:
-            ledger.refuse_old()
     trials = [Trial(**trial) for trial in sweep["trials"]]
     console = SafeConsole(stderr=True)
     try:

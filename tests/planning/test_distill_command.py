@@ -129,6 +129,7 @@ def test_one_role_is_exported_if_it_is_asked_for(tmp_path):
     assert {json.loads(line)["role"] for line in file.read_text("utf-8").splitlines()} == {"prior"}
 
 
+@pytest.mark.slow
 def test_what_is_held_out_is_in_no_chat(tmp_path):
     file = tmp_path / "chats.jsonl"
     items = [f"iron_{tool}" for tool in ("axe", "sword", "shovel")]
@@ -302,6 +303,7 @@ def test_seeds_of_exams_are_no_seeds_of_batches(course, exam):
     assert Random("exam propose 0").random() != Random("3 0").random()
 
 
+@pytest.mark.slow
 def test_batches_made_ahead_are_those_that_one_would_make():
     with closing(Ahead(partial(counting_from, 5), processes=1)) as made:
         assert [made(batch) for batch in (3, 4, 9)] == [8, 9, 14]
