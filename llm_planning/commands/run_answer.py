@@ -58,7 +58,7 @@ class Step:
         said = said.removeprefix(f"{self.action}: ") or "done"
         if self.obstacle is not None:
             return f"failed: {said}"
-        return f"{self.reward:+g}  {said}" if self.reward else said
+        return f"({self.reward:+g}) {said}" if self.reward else said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,8 @@ class Answer:
     def _verdict(self, steps: int) -> str:
         metrics, success = self.outcome.metrics, self.outcome.success
         if "problems" in self.outcome.trace:
-            return f"{metrics['solved']} of {metrics['problems']} problems are solved."
+            solved = f"{metrics['solved']} of {metrics['problems']} problems are solved"
+            return f"{solved}; --json has the plan of each."
         if metrics.get("failure") == NO_PLAN:
             return f"No plan can reach the goal: {metrics['failure_cause']}."
         if success is None:
@@ -171,12 +172,12 @@ class Answer:
             facts.append(f"{score:g}{f' of {most:g}' if most else ''} points")
         if (optimum := metrics.get("optimum")) is not None:
             facts.append(f"the fewest are {optimum}")
-        if metrics.get("minutes") is not None:
+        if metrics.get("minutes"):
             facts.append(f"{metrics['minutes']:.1f} minutes of the world")
         if metrics.get("executions", 1) > 1:
             facts.append(f"{metrics['executions_won']} of {metrics['executions']} executions won")
         if not success:
-            facts += [str(metrics[key]) for key in ("failure", "failure_cause") if metrics.get(key)]
+            facts += filter(None, [metrics.get("failure_cause") or metrics.get("failure")])
         return f"{verdict}{': ' if facts else ''}{', '.join(facts)}."
 
     def _cost(self) -> str:
