@@ -34,7 +34,7 @@ LEARNING = {"roles": "table12", "requirements": 3, "pool": "required", "steps": 
 
 
 async def run_and_save(spec, folder, *, episodes):
-    path = folder / f"{spec.recorded_as}.json"
+    path = folder / f"{spec.name}.json"
     cooking = spec.benchmark.domain == "cooking"
     run = partial(spec.run, kitchens_of=cut_and_cooked) if cooking else spec.run
     values = {"roles": Path(sticky(folder, 0.3)).name} if cooking else LEARNING
@@ -185,5 +185,5 @@ def test_a_graph_that_is_deep_and_wide_is_taken_up_in_time():
 if __name__ == "__main__":
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for spec in SAVING:
-        (GOLDEN / f"{spec.recorded_as}.json").unlink(missing_ok=True)
+        (GOLDEN / f"{spec.name}.json").unlink(missing_ok=True)
         asyncio.run(run_and_save(spec, GOLDEN, episodes=2))

@@ -137,13 +137,11 @@ SPECS: tuple[PlannerSpec, ...] = (
     # XENON+ and its ablation.
     _INFORMED_LEARNER(
         name="xenon-plus-a1",
-        aliases=("xenon-names",),
         summary="XENON that knows the names of all items",
         run=partial(learn, agent="xenon"),
     ),
     _INFORMED_LEARNER(
         name="xenon-plus-a4",
-        aliases=("xenon-names-mined-closed-ranked",),
         summary="all names known, candidates by log-probability: XENON+ that tries things twice",
         run=partial(learn, agent="xenon-plus-a4", closed=True),
         roles=("predict", "choose", "rank"),
