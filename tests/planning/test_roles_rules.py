@@ -13,7 +13,7 @@ from any_domain_worlds import Corridor, Tiger, run
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.minecraft.option import Option
 from llm_planning.environments.minecraft.state import State
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
