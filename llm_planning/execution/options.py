@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from itertools import zip_longest
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
 from llm_planning.domain import A, S, Shows, settled
 from llm_planning.execution.episode import Episode
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from llm_planning.domain import Domain, Grammar, StateModel
     from llm_planning.execution.episode import Move
     from llm_planning.execution.option_settings import ExecutionSettings
-    from llm_planning.execution.policies import Policies
 
     class OptionDomain(Domain[S, A]):
         """A domain with a grammar of its options and a model of its state."""
@@ -165,6 +164,47 @@ class Attempt(Generic[A]):
         """For a trace."""
         texts = {"option": str(self.option), "actions": [str(action) for action in self.actions]}
         return {**{one.name: getattr(self, one.name) for one in fields(self)}, **texts}
+
+
+Policy: TypeAlias = "Sequence[A] | str"
+"""π_ω: verbs of the world, in order, or a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback(Generic[S, A]):
+    """feedback^(m): what came of one execution of a policy.
+
+    Attributes:
+        text: for the next question; "done" if nothing went wrong.
+        moves: what was done in the world, in order.
+        program: that was run; None for verbs.
+    """
+
+    text: str
+    moves: tuple[Move[S, A], ...]
+    program: str | None = None
+
+
+class Policies(Protocol[S, A]):
+    """Where in-option policies come from, and how they are run.
+
+    Attributes:
+        name: the value of the setting `execution` that makes them.
+    """
+
+    name: str
+
+    async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
+        """Makes π_ω."""
+
+    async def run(self, policy: Policy[A], episode: Episode[S, A]) -> Feedback[S, A]:
+        """EXECUTE (line 6)."""
+
+    async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
+        """β_ω (line 7)."""
+
+    async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
+        """Takes note of an attempt: ADDSKILL (line 9), if the world shows the option's effect."""
 
 
 class Executing(Generic[S, A]):
