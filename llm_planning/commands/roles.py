@@ -190,7 +190,7 @@ def _trials(
         trials.append(
             Trial(
                 planner=prepared.spec.recorded_as,
-                domain=prepared.domain_name,
+                domain=prepared.domain.name,
                 task=prepared.task,
                 model=model,
                 seed=seed,

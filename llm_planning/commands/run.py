@@ -42,7 +42,6 @@ from llm_planning.running import (
     prepare,
     run_planner,
     source_of,
-    tasks_of,
 )
 from llm_planning.session import open_engines
 from llm_planning.settings import WRITTEN_SETTINGS, SettingsError
@@ -117,7 +116,7 @@ def run(
         if trace is not None:
             header = {
                 "planner": prepared.spec.recorded_as,
-                "domain": prepared.domain_name,
+                "domain": prepared.domain.name,
                 "task": prepared.task,
                 "model": model,
                 "role_models": models,
@@ -149,7 +148,7 @@ def _own_failures(prepared: Prepared) -> Iterator[None]:
     except Exception as error:
         if not source_of(prepared.spec, prepared.domain) or is_ours(error):
             raise
-        files = {str(code_file(name)) for name in (prepared.spec.name, prepared.domain_name)}
+        files = {str(code_file(name)) for name in (prepared.spec.name, prepared.domain.name)}
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if frame.filename in files] or frames
         where = f"{theirs[-1].filename}, line {theirs[-1].lineno}"
@@ -206,19 +205,20 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
     rows = [
         {"kind": f"task of {name}", "name": task, "default": ""}
         for name, where in places.items()
-        for task in tasks_of(spec, where)
+        for task in where.tasks
     ]
-    first, *others = places.items() or [("", None)]
-    chosen = choose(spec, first[1], {}).every_value()
+    if not places:
+        return rows
+    (_, first), *others = places.items()
+    chosen = choose(spec, first, {}).every_value()
     rows += [
         {"kind": "setting", "name": key, "default": str(chosen[key])}
-        for key in known_keys(spec, first[1])
+        for key in known_keys(spec, first)
         if key not in _FILLED_IN | spec.never_read
     ]
     return rows + [
         {"kind": f"setting in {name}", "name": key, "default": str(value)}
         for name, where in others
-        if where
         for key, value in where.settings.read({}).every_value().items()
         if key not in _FILLED_IN
     ]
@@ -235,8 +235,6 @@ def _of_packages(group: str, find: Callable[[str], SpecT]) -> Iterator[SpecT]:
 
 def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
     """Names of the domains in which a planner works, this project's before those of packages."""
-    if spec.benchmark is not None:
-        return [spec.benchmark.domain]
     return [one.name for one in (*fitting_domains(spec), *others) if not spec.lacks(one)]
 
 
@@ -245,7 +243,7 @@ def _default_model(prepared: Prepared) -> str:
         return "none"
     settings, roles = prepared.chosen.planner, prepared.spec.roles
     asked = settings.models_roles(roles) if isinstance(settings, RoleSettings) else roles
-    return default_model(asked, domain=prepared.domain_name)
+    return default_model(asked, domain=prepared.domain.name)
 
 
 def _stood_in(spec: PlannerSpec, said: Mapping[str, object]) -> dict[str, object]:

@@ -244,7 +244,7 @@ class _Product:
                     for seed in self._seeds(excluding):
                         trial = Trial(
                             planner=row.spec.recorded_as,
-                            domain=row.domain_name,
+                            domain=row.domain.name,
                             task=task,
                             model=model,
                             role_models=roles,
@@ -291,7 +291,7 @@ class _Product:
         """
         names = {*row.spec.names}
         clauses = [one for one in self.clauses if not one.planner or names & {*one.planner}]
-        clauses = [one for one in clauses if _has(one.domain, row.domain_name)]
+        clauses = [one for one in clauses if _has(one.domain, row.domain.name)]
         defaults = choose(row.spec, row.domain, {}).every_value() if clauses else {}
         for given in row.combinations():
             covering = [one for one in clauses if _covers(one, {**defaults, **given}, row.spec)]
@@ -344,7 +344,7 @@ def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
     keys = {key for row in rows for key in known_keys(row.spec, row.domain)}
     for what, names, known in (
         ("planner", clause.planner, {name for row in rows for name in row.spec.names}),
-        ("domain", clause.domain, {row.domain_name for row in rows}),
+        ("domain", clause.domain, {row.domain.name for row in rows}),
         ("task", clause.task, {task for row in rows for task in row.tasks}),
         ("setting", [key.removeprefix(FOREIGN) for key in clause.settings], keys),
     ):
