@@ -1,6 +1,6 @@
 """From the name after `--model` to a configuration, and from that to an engine.
 
-This module imports little: configurations and engines are imported inside the functions.
+This module imports little: what models need is imported inside the functions.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ import os
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from llm_kernels.files import at_home
+from llm_planning.sharing import sharing
+from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 from llm_serving.errors import EngineConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from llm_serving.config import EngineConfig
-    from llm_serving.encoder import TextEncoder
-    from llm_serving.encoder_engine import EncoderEngine
     from llm_serving.engine import Engine
     from llm_serving.vllm_engine import VllmEngine
 
@@ -185,77 +186,75 @@ def adapted(engine: Engine, name: str) -> Engine:
 
 def model_name(said: str) -> str:
     """The name that a user's words mean: None, as Python writes it, is "none", like NONE."""
-    from llm_serving.encoder_engine import NO_MODEL
-
     return NO_MODEL if said.lower() == NO_MODEL else said
 
 
 def configuration(name: str) -> EngineConfig | None:
     """Like `find_config`; None for "none", the engine without a model."""
-    from llm_serving.encoder_engine import NO_MODEL
-
     return None if model_name(name) == NO_MODEL else find_config(name)
 
 
 @contextmanager
-def serve_all(
-    configs: Iterable[EngineConfig | None],
-    encoder: TextEncoder | None,
+def serve(
+    configs: Mapping[tuple[str, ...], EngineConfig | None],
     *,
-    limits: Mapping[str, object],
-) -> Iterator[list[VllmEngine | EncoderEngine]]:
+    cached: bool,
+    limits: Mapping[str, object] = MappingProxyType({}),
+) -> Iterator[tuple[list[VllmEngine | EncoderEngine], dict[str, Engine]]]:
     """Opens the models of one run, which share the GPUs, and closes them at the end.
 
     Args:
-        configs: of the models; None for the engine without a model.
-        encoder: an encoder whose vectors are cached; None makes one that keeps no vectors.
+        configs: names that one engine serves -> its configuration; None for the engine without a
+            model.
+        cached: whether answers, vectors and what worlds remember are kept on disk.
         limits: fields of the configurations to replace.
+
+    Yields:
+        The engines beneath the cache of answers, and what each name asks.
 
     Raises:
         ServingError: a model cannot be fetched or served.
     """
+    with ExitStack() as opened:
+        opened.enter_context(sharing(on_disk=cached))
+        if any(configs.values()):
+            served, engines = _load(configs.values(), opened, cached=cached, limits=limits)
+        else:
+            served = [opened.enter_context(closing(EncoderEngine(cached=cached))) for _ in configs]
+            engines = served
+        asked = zip(configs, engines, strict=True)
+        yield served, {name: adapted(one, name) for names, one in asked for name in names}
+
+
+def _load(
+    configs: Iterable[EngineConfig | None],
+    opened: ExitStack,
+    *,
+    cached: bool,
+    limits: Mapping[str, object],
+) -> tuple[list[VllmEngine | EncoderEngine], Sequence[Engine]]:
+    """Loads models with what they share: the engines, without and with the cache of answers."""
+    from llm_serving.cache import CachedEngine
     from llm_serving.encoder import TextEncoder
     from llm_serving.gpu_sharing import share_gpus
-
-    with ExitStack() as opened:
-        # One for all of them, since it takes memory of the GPU, too.
-        shared = encoder or opened.enter_context(closing(TextEncoder(cache=None)))
-        yield [
-            opened.enter_context(serve(one.config, shared, limits=limits, beside=one.beside))
-            for one in share_gpus([*configs])
-        ]
-
-
-@contextmanager
-def serve(
-    config: EngineConfig | None,
-    encoder: TextEncoder,
-    *,
-    limits: Mapping[str, object],
-    beside: Sequence[str],
-) -> Iterator[VllmEngine | EncoderEngine]:
-    """Opens one model, and closes it at the end.
-
-    Args:
-        config: of the model; None for the engine without a model.
-        encoder: embeds texts; its owner closes it.
-        limits: fields of the configuration to replace.
-        beside: what else of the run holds memory of the same GPU.
-
-    Raises:
-        ServingError: the model cannot be fetched or served.
-    """
-    if config is None:
-        from llm_serving.encoder_engine import EncoderEngine
-
-        with closing(EncoderEngine(encoder)) as lone:
-            yield lone
-        return
+    from llm_serving.response_store import ResponseCache, response_cache_path
     from llm_serving.vllm_engine import VllmEngine
 
-    served = VllmEngine(config.model_copy(update=limits), encoder=encoder, beside=beside)
-    with closing(served) as engine:
-        yield engine
+    answers = (
+        opened.enter_context(closing(ResponseCache(response_cache_path()))) if cached else None
+    )
+    # One for all of them, since it takes memory of the GPU, too.
+    encoder = opened.enter_context(closing(TextEncoder(cache="shared" if cached else None)))
+    served: list[VllmEngine | EncoderEngine] = []
+    for place in share_gpus([*configs]):
+        engine: VllmEngine | EncoderEngine
+        if place.config is None:
+            engine = EncoderEngine(encoder)
+        else:
+            config = place.config.model_copy(update=limits)
+            engine = VllmEngine(config, encoder=encoder, beside=place.beside)
+        served.append(opened.enter_context(closing(engine)))
+    return served, served if answers is None else [CachedEngine(one, answers) for one in served]
 
 
 def comes_along(model: str) -> bool:

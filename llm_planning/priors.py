@@ -34,7 +34,7 @@ from typing import (
 
 from pydantic import BaseModel, Field, create_model
 
-from llm_planning.roles import ROLE_SETTINGS, RoleSettings, by_model
+from llm_planning.roles import RoleSettings, by_model
 from llm_planning.settings import ReadWhen, When
 from llm_serving.answers import Constraint, constraint_of, parse
 from llm_serving.engine import draw, filled
@@ -101,7 +101,6 @@ class PriorSettings(RoleSettings):
     """
 
     known_roles: ClassVar[tuple[str, ...]] = (ROLE,)
-    added: ClassVar[tuple[str, ...]] = ROLE_SETTINGS
     read_when: ClassVar[ReadWhen] = {
         "prior": [WAY_OF_ASKING],
         "prior_temperature": [ASKED],

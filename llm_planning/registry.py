@@ -22,10 +22,10 @@ from llm_planning.domain import Domain, DomainError
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.own_code import CodeSource, is_own, load_own, own_source
-from llm_planning.planners.catalogue import ALIASES, PLANNERS
+from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.roles.exercises import Teaches
 from llm_planning.settings import Settings
-from llm_planning.specs import DomainSpec, PlannerSpec, added_defaults, why_unfit
+from llm_planning.specs import DomainSpec, PlannerSpec, why_unfit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,38 +46,19 @@ class UnknownDomainError(ValueError):
 
 
 def find_planner(name: str) -> PlannerSpec:
-    """The planner with a name; older names are found too.
+    """The planner with a name.
 
     Raises:
         UnknownPlannerError: there is none, or a package announces something else under this name;
             the message proposes the nearest names, or says what is wrong with it.
         OwnCodeError: the user's file cannot be run or has no such planner.
     """
-    if spec := _our_planner(name):
+    if spec := PLANNERS.get(name):
         return spec
     found, said, source = _foreign(PLANNER_GROUP, name, UnknownPlannerError)
     if not isinstance(found, PlannerSpec):
         raise UnknownPlannerError(f"{said} is not a planner: decorate a function with `@planner`")
-    # A copy of one of this project's planners is another planner: the aliases are not its own.
-    return replace(found, name=name, aliases=(), source=source)
-
-
-def recorded_as(name: object) -> object:
-    """A planner's oldest name, which ledgers use; any other value stays as it is."""
-    spec = _our_planner(str(name))
-    return spec.recorded_as if spec else name
-
-
-def left_out(planner: str, domain: str) -> dict[str, object]:
-    """Key -> value of the settings that trials leave out while they have their defaults.
-
-    Args:
-        planner: its name in trials. If it is not of this project, nothing is known, as its code is
-            not loaded for that.
-        domain: its name in trials.
-    """
-    spec = _our_planner(planner)
-    return added_defaults(spec, DOMAINS.get(domain)) if spec else {}
+    return replace(found, name=name, source=source)
 
 
 def never_read(planner: object) -> frozenset[str]:
@@ -87,7 +68,7 @@ def never_read(planner: object) -> frozenset[str]:
         planner: its name in trials. If it is not of this project, nothing is known, as its code is
             not loaded for that.
     """
-    spec = _our_planner(str(planner))
+    spec = PLANNERS.get(str(planner))
     return spec.never_read if spec else frozenset()
 
 
@@ -99,7 +80,7 @@ def why_named_unfit(planner: str, domain: str) -> str | None:
             code is not loaded for that.
         domain: its name in trials; the same holds.
     """
-    spec, world = _our_planner(planner), DOMAINS.get(domain)
+    spec, world = PLANNERS.get(planner), DOMAINS.get(domain)
     return why_unfit(spec, world) if spec and world else None
 
 
@@ -191,12 +172,8 @@ def source_named(group: str, name: str) -> CodeSource | None:
     return _package(entry) if entry and name not in _ours(group) else None
 
 
-def _our_planner(name: str) -> PlannerSpec | None:
-    return PLANNERS.get(ALIASES.get(name, name))
-
-
 def _ours(group: str) -> tuple[str, ...]:
-    return (*PLANNERS, *ALIASES) if group == PLANNER_GROUP else tuple(DOMAINS)
+    return tuple(PLANNERS if group == PLANNER_GROUP else DOMAINS)
 
 
 def _announced(group: str) -> dict[str, EntryPoint]:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain
 from llm_planning.model_configs import (
-    adapted,
     configuration,
-    serve_all,
+    serve,
     served_adapters,
     served_together,
     split_adapter,
     with_adapters,
 )
-from llm_planning.notebook import display
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare, prepare_with, run_planner
-from llm_planning.sharing import sharing
-from llm_planning.watching import spent, watched
-from llm_serving.cache import CachedEngine
-from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import NO_MODEL
 from llm_serving.errors import AdapterError
-from llm_serving.response_store import ResponseCache, response_cache_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -62,8 +54,8 @@ def open_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterator[Engine]
         >>> outcome.success, outcome.metrics["score"]
         (True, 100.0)
     """
-    with _open([_with(model, adapters)], cached=True) as (engine,):
-        yield adapted(engine, model)
+    with serve({(model,): _with(model, adapters)}, cached=True) as (_, engines):
+        yield engines[model]
 
 
 @contextlib.contextmanager
@@ -88,8 +80,8 @@ def open_uncached_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterato
         ...     engine.identity.name
         'none'
     """
-    with _open([_with(model, adapters)], cached=False) as (engine,):
-        yield adapted(engine, model)
+    with serve({(model,): _with(model, adapters)}, cached=False) as (_, engines):
+        yield engines[model]
 
 
 @contextlib.contextmanager
@@ -112,32 +104,15 @@ def open_engines(models: Iterable[str], *, cached: bool) -> Iterator[dict[str, E
         ...     [*engines]
         ['none']
     """
-    groups = served_together(models)
-    configs = []
-    for names in groups:
-        if len(names) == 1:
-            configs.append(_with(names[0], []))
-        else:
-            beside = [adapter for name in names if (adapter := split_adapter(name)[1])]
-            configs.append(_with(split_adapter(names[0])[0], beside))
-    with _open(configs, cached=cached) as engines:
-        yield {
-            name: adapted(engine, name)
-            for names, engine in zip(groups, engines, strict=True)
-            for name in names
-        }
-
-
-@contextlib.contextmanager
-def _open(configs: Iterable[EngineConfig | None], *, cached: bool) -> Iterator[list[Engine]]:
-    with contextlib.ExitStack() as opened:
-        answers = encoder = None
-        if cached:
-            answers = opened.enter_context(closing(ResponseCache(response_cache_path())))
-            encoder = opened.enter_context(closing(TextEncoder()))
-        opened.enter_context(sharing(on_disk=cached))
-        engines = opened.enter_context(serve_all(configs, encoder, limits={}))
-        yield [one if answers is None else CachedEngine(one, answers) for one in engines]
+    configs = {}
+    for names in served_together(models):
+        beside = [adapter for name in names if (adapter := split_adapter(name)[1])]
+        lone = len(names) == 1
+        configs[names] = _with(
+            names[0] if lone else split_adapter(names[0])[0], () if lone else beside
+        )
+    with serve(configs, cached=cached) as (_, engines):
+        yield engines
 
 
 def _with(model: str, adapters: Iterable[str]) -> EngineConfig | None:
@@ -193,6 +168,9 @@ async def plan(
         >>> outcome.success, outcome.metrics["simulations"]
         (False, 30)
     """
+    from llm_planning.notebook import display
+    from llm_planning.watching import spent, watched
+
     chosen = settings or {}
     find = (
         partial(prepare_with, planner, problem, settings=chosen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -69,9 +70,6 @@ class Settings(BaseModel):
     one, its name elsewhere.
 
     Attributes:
-        added: settings that this planner did not have when its first trials were recorded.
-            `to_json` leaves such a setting out while it has its default, so that the keys of those
-            trials stay the same.
         read_when: when settings are read. A setting without an entry is always read; the entries
             of base classes count as well.
 
@@ -88,23 +86,18 @@ class Settings(BaseModel):
         llm_planning.settings.SettingsError: unknown setting 'size'; known: width
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
+    # A validator is built when the first settings are read: most models of a run never read any.
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, defer_build=True)
 
-    added: ClassVar[tuple[str, ...]] = ()
     read_when: ClassVar[ReadWhen] = {}
 
     @classmethod
+    @cache
     def known_keys(cls) -> tuple[str, ...]:
         """The keys that a user sets, in the order of the fields."""
         return tuple(
             str(field.validation_alias or name) for name, field in cls.model_fields.items()
         )
-
-    @classmethod
-    def added_defaults(cls) -> dict[str, object]:
-        """Key -> default of the settings in `added`: what a trial that leaves them out has."""
-        fields = zip(cls.known_keys(), cls.model_fields.values(), strict=True)
-        return {key: field.default for key, field in fields if key in cls.added}
 
     @classmethod
     def read(cls, values: Mapping[str, object]) -> Self:
@@ -116,11 +109,10 @@ class Settings(BaseModel):
         Raises:
             SettingsError: names the key, the value and what to write instead.
         """
+        known = cls.known_keys()
         for key in values:
-            if key not in cls.known_keys() and key not in cls.model_fields:
-                raise SettingsError(
-                    f"unknown setting {shown(key)}; {remedy(key, cls.known_keys())}"
-                )
+            if key not in known and key not in cls.model_fields:
+                raise SettingsError(f"unknown setting {shown(key)}; {remedy(key, known)}")
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -131,13 +123,7 @@ class Settings(BaseModel):
             raise SettingsError(f"{what} not possible: {first['msg']}") from error
 
     def to_json(self) -> dict[str, object]:
-        """Key -> value, as `read` takes them, without the defaults of `added`."""
-        unsaid = self.added_defaults()
-        said = self.every_value().items()
-        return {k: value for k, value in said if k not in unsaid or value != unsaid[k]}
-
-    def every_value(self) -> dict[str, object]:
-        """Key -> value of all keys."""
+        """Key -> value of all settings, as `read` takes them."""
         return dict(zip(self.known_keys(), self.model_dump().values(), strict=True))
 
     def missing_reader(self, key: str, more: ReadWhen) -> When | None:
@@ -161,7 +147,7 @@ class Settings(BaseModel):
         Raises:
             UnreadSettingError: names the setting, and what would read it.
         """
-        fields = zip(self.every_value().items(), type(self).model_fields.values(), strict=True)
+        fields = zip(self.to_json().items(), type(self).model_fields.values(), strict=True)
         for (key, value), field in fields:
             missing = None if value == field.default else self.missing_reader(key, more)
             if missing is None:

@@ -80,8 +80,8 @@ class PlannerSpec:
         run: plans one task.
         roles: names of the questions that it may ask a model.
         needs: what its domain must be beside a `Domain`: Protocols such as `domain.Decomposes`.
+        home: the domain where it plans unless another one is named; empty for the first that fits.
         source: its origin; None for this project's planners.
-        aliases: earlier names, oldest first; each still finds it.
         exercises: makes exercises of its roles in a domain, in the words that a model is asked in:
             `general`, or `taught` for a model that a simulator taught. It returns None for a domain
             that has none, and is None if no domain has any. Planners of one family share one
@@ -98,8 +98,8 @@ class PlannerSpec:
     run: Planner
     roles: tuple[str, ...] = ()
     needs: tuple[type, ...] = ()
+    home: str = ""
     source: CodeSource | None = None
-    aliases: tuple[str, ...] = ()
     exercises: Callable[[DomainSpec, Words], ExerciseMaker | None] | None = None
     free_text: tuple[str, ...] = ()
     read_when: ReadWhen = field(default_factory=dict)
@@ -112,16 +112,6 @@ class PlannerSpec:
             for key, conditions in self.read_when.items()
             if any(not one.key for one in conditions)
         )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every name that finds the planner, oldest first."""
-        return (*self.aliases, self.name)
-
-    @property
-    def recorded_as(self) -> str:
-        """The oldest name, which trials and ledgers use and the keys of trials hash."""
-        return self.names[0]
 
     def lacks(self, domain: DomainSpec) -> tuple[type, ...]:
         """Those of its `needs` of which a domain lacks a member."""
@@ -242,15 +232,9 @@ class Chosen:
     domain: Settings
 
     def to_json(self) -> dict[str, object]:
-        """Key -> value, as `choose` takes them, without the defaults of `Settings.added`."""
-        own = self.planner.known_keys()
+        """Key -> value of all settings, as `choose` takes them."""
+        own = self.planner.to_json()
         theirs = self.domain.to_json().items()
-        return {**self.planner.to_json(), **{_domain_key(key, own): v for key, v in theirs}}
-
-    def every_value(self) -> dict[str, object]:
-        """Key -> value of all settings."""
-        own = self.planner.every_value()
-        theirs = self.domain.every_value().items()
         return {**own, **{_domain_key(key, own): value for key, value in theirs}}
 
 
@@ -258,16 +242,6 @@ def known_keys(spec: PlannerSpec, domain: DomainSpec) -> tuple[str, ...]:
     """The keys that may be set where this planner plans in this domain."""
     own = spec.settings.known_keys()
     return (*own, *(_domain_key(key, own) for key in domain.settings.known_keys()))
-
-
-def added_defaults(spec: PlannerSpec, domain: DomainSpec | None) -> dict[str, object]:
-    """Key -> default of the settings that trials leave out; see `Settings.added`."""
-    own = spec.settings.known_keys()
-    theirs = domain.settings.added_defaults() if domain else {}
-    return {
-        **spec.settings.added_defaults(),
-        **{_domain_key(key, own): default for key, default in theirs.items()},
-    }
 
 
 def _domain_key(key: str, own: Collection[str]) -> str:

@@ -64,8 +64,6 @@ def encode_trace(
 def decode_trace(content: bytes) -> list[Event]:
     """Reads the lines of a trace, header and end included.
 
-    A trace in a ledger of version 1 is a summary without types; its lines get the type `summary`.
-
     Raises:
         TraceError: the content is not a trace, is incomplete, or has another version.
     """
@@ -73,16 +71,14 @@ def decode_trace(content: bytes) -> list[Event]:
     if not lines:
         raise TraceError("it is empty")
     first, last = lines[0], lines[-1]
-    if "type" not in first:
-        lines = [{**line, "type": "summary"} for line in lines]
-    elif not {"format", "version"} <= first.keys():
+    if not {"format", "version"} <= first.keys():
         raise TraceError("its first line is not the header of a trace")
-    elif (first["format"], first["version"]) != (FORMAT, VERSION):
+    if (first["format"], first["version"]) != (FORMAT, VERSION):
         raise TraceError(
             f"it is a {shown(first['format'])} of version {shown(first['version'])}, and this "
             f"program reads version {VERSION} of {FORMAT!r}: use the llm-planning that wrote it"
         )
-    elif (last.get("type"), last.get("lines")) != ("end", len(lines)):
+    if (last.get("type"), last.get("lines")) != ("end", len(lines)):
         raise TraceError("some of its lines are missing: restore it")
     for line in lines:
         if not isinstance(line.get("type"), str):

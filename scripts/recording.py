@@ -292,7 +292,7 @@ def trials(folder: Path) -> Iterator[Trial]:
                         by = who if profile == "llm" else str(profile)
                         if (found := _fitting(spec, place, by, given, folder)) is None:
                             continue
-                        told = json.dumps([place, found.chosen.every_value()], default=str)
+                        told = json.dumps([place, found.chosen.to_json()], default=str)
                         if told in seen:
                             continue
                         seen.add(told)

@@ -1,1 +1,1 @@
-"""The subcommands of `llm-planning`, one module each."""
+"""`llm-planning`: a file for each subcommand. What takes time to import stands inside functions."""

@@ -2,412 +2,191 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
-from filelock import FileLock, Timeout
-from rich.table import Table
+import typer
 
-from llm_kernels.files import at_home, make_folder, write_durably
-from llm_planning.cli.options import check_writable_folder
-from llm_planning.distill.adapters import LowRank
-from llm_planning.distill.ahead import Ahead
-from llm_planning.distill.architecture import read_model
-from llm_planning.distill.checkpoint import FILE as CHECKPOINT
-from llm_planning.distill.checkpoint import TrainingError
-from llm_planning.distill.course import Course, lessons_of
-from llm_planning.distill.network import Network
-from llm_planning.distill.peft_format import read_weights, write_adapter
-from llm_planning.distill.tokens import LessonTokenizer
-from llm_planning.distill.training import Recipe, shares_right, train
-from llm_planning.distill.trie import LONGEST_ROW, LONGEST_ROW_ON_GPU
-from llm_planning.endings import UsageError, refusing
-from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.interrupts import heard_while_loading
-from llm_planning.names import remedy
-from llm_planning.planners.any_domain.exercises import PriorExercises
-from llm_planning.planners.any_domain.trace_exercises import TracedPrior
-from llm_planning.planners.catalogue import PLANNERS
-from llm_planning.priors import ROLE
-from llm_planning.registry import exercise_makers, find_domain
-from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, STATE, STATE_UNPREDICTED, VERDICT
-from llm_planning.roles.measuring import digest
-from llm_planning.roles.options import INFEASIBLE
-from llm_planning.running import REFUSALS
-from llm_planning.trace_file import TraceError
-from llm_planning.viewer.reading import read_trace
-from llm_serving.errors import AdapterError, UnknownModelError
-from llm_serving.models import Card, adapter_folder, check_fit, merge, read_adapter, resolve
-from llm_serving.terminal import SafeConsole, complain, say
-from llm_serving.vllm_arguments import emulates_bfloat16
+from llm_planning.commands.options import (
+    MOST,
+    JsonOption,
+    VerboseOption,
+    check_writable_folder,
+    name,
+    named_path,
+)
+from llm_planning.endings import UsageError
+from llm_planning.model_configs import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Mapping, Sequence
 
-    from llm_planning.distill.architecture import Model
-    from llm_planning.distill.tokens import Lesson
-    from llm_planning.distill.training import Progress
-    from llm_planning.roles.exercises import ExerciseMaker
-    from llm_serving.models import ResolvedModel
-
-EXAM: Final = 60
-"""Held-out questions of each role that the curve is drawn from."""
-
-ADAPTER: Final = "adapter"
-MERGED: Final = "merged"
-"""Folders in the output folder."""
-
-TRACES: Final = "traces"
-"""The folder of traces in that of a sweep."""
-
-_TRACE_FILES = (".jsonl", ".jsonl.gz")
-_LINE_EVERY = 15.0
 _MOST_POINTS = 5
 
-Makers: TypeAlias = "list[tuple[ExerciseMaker, tuple[str, ...]]]"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LessonOptions:
-    """What is taught.
-
-    Attributes:
-        roles: the roles; empty for all that are asked of a taught model in words of its own, or
-            for all if there are none.
-        hold_out: names that are left out; None for those that the domain leaves out by default.
-        states: asked about in one batch.
-        seed: of the lessons.
-        traces: files of searches, or folders of them, that teach π in the place of the rules.
-    """
-
-    roles: Sequence[str]
-    hold_out: Sequence[str] | None
-    states: int
-    seed: int
-    traces: Sequence[Path] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearningOptions:
-    """How it is learned.
-
-    Attributes:
-        minutes: that teaching takes.
-        rank: of the adapter.
-        rate: the highest learning rate.
-        start: the adapter that is taught further, as `adapter_folder` takes it; None for a new one.
-    """
-
-    minutes: float
-    rank: int
-    rate: float
-    start: str | None
+DomainArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DOMAIN", help="A domain that knows right answers: a name, or FILE.py:CLASS."
+    ),
+]
+ModelOption = Annotated[
+    str, typer.Option(parser=name, help="The model to teach: a bundled name, a folder or a hub id.")
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", parser=named_path, help="Gets the adapter and its progress."),
+]
+MinutesOption = Annotated[float, typer.Option(help="Time to teach, in minutes.")]
+RoleOption = Annotated[
+    list[str], typer.Option("--role", metavar="ROLE", help="Teach this role; may be repeated.")
+]
+HoldOutOption = Annotated[
+    list[str],
+    typer.Option(metavar="NAME", help="Leave this out of the lessons; may be repeated."),
+]
+RankOption = Annotated[int, typer.Option(min=1, max=512, help="Rank of the adapter.")]
+RateOption = Annotated[float, typer.Option(help="The highest learning rate.")]
+StatesOption = Annotated[int, typer.Option(min=1, max=1000, help="States asked about in a batch.")]
+SeedOption = Annotated[int, typer.Option(min=0, max=MOST, help="Seed of the lessons.")]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADAPTER",
+        parser=name,
+        help="Teach this adapter further, not a new one: a folder, or a bundled taught model.",
+    ),
+]
+TracesOption = Annotated[
+    list[Path],
+    typer.Option(
+        "--from-traces",
+        metavar="PATH",
+        parser=named_path,
+        help="Teach π from searches, not from rules: traces of puct or uct, or the folder of a "
+        "sweep of them; may be repeated.",
+    ),
+]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on where a training in DIR was broken off.")
+]
+MergeOption = Annotated[
+    bool, typer.Option("--merge", help="Also write the taught model whole, into DIR/merged.")
+]
+ExportOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        parser=named_path,
+        help="Teach nothing: write --questions as chats, a line each, for trainers such as trl.",
+    ),
+]
+QuestionsOption = Annotated[
+    int, typer.Option(min=1, max=1_000_000, help="Number of questions of --export.")
+]
 
 
 def distill(
-    domain: str,
+    domain: DomainArgument,
     *,
-    model: str,
-    out: Path | None,
-    lessons: LessonOptions,
-    learning: LearningOptions,
-    resume: bool,
-    merged: bool,
-    as_json: bool,
+    model: ModelOption = DEFAULT_MODEL,
+    out: OutOption = None,
+    minutes: MinutesOption = 120.0,
+    role: RoleOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    hold_out: HoldOutOption = [],  # noqa: B006 - likewise
+    rank: RankOption = 16,
+    rate: RateOption = 2e-3,
+    states: StatesOption = 3,
+    seed: SeedOption = 0,
+    start: StartOption = None,
+    from_traces: TracesOption = [],  # noqa: B006 - likewise
+    resume: ResumeOption = False,
+    merge: MergeOption = False,
+    export: ExportOption = None,
+    questions: QuestionsOption = 10_000,
+    verbose: VerboseOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Teaches a model, writes its adapter and prints the curve."""
+    """Teaches a small model the roles of planners: the domain's rules know the right answers.
+
+    Writes an adapter in PEFT's format; `run --model DIR` plans with it. May be killed at any moment
+    and go on with --resume. Exits with 1 if the model, a file or the training failed; with 2 if the
+    domain knows no right answers or a name does not exist.
+    """
+    from llm_planning.commands.distill_teaching import (
+        LearningOptions,
+        LessonOptions,
+        teach,
+        write_questions,
+    )
+    from llm_planning.planners.catalogue import PLANNERS
+    from llm_planning.registry import find_domain
+    from llm_serving.terminal import say, say_json
+
+    lessons = LessonOptions(
+        roles=tuple(role),
+        hold_out=tuple(hold_out) or None,
+        states=states,
+        seed=seed,
+        traces=tuple(from_traces),
+    )
+    if export is not None:
+        if out is not None or start is not None or resume or merge:
+            raise UsageError(
+                "--export teaches nothing: leave --out, --start, --resume and --merge out"
+            )
+        written = write_questions(domain, lessons=lessons, file=export, questions=questions)
+        say(f"{export}: {written} questions")
+        return
     if out is None:
         raise UsageError("--out is missing: name the folder of the adapter")
-    _check_out(out, resume=resume, merged=merged)
-    for option, value in (("--minutes", learning.minutes), ("--rate", learning.rate)):
+    check_writable_folder(out)
+    for option, value in (("--minutes", minutes), ("--rate", rate)):
         if not (math.isfinite(value) and value > 0):
             raise UsageError(f"{option} {value}: give a number above 0")
-    makers = _makers(domain, lessons)
-    roles = tuple(role for _, those in makers for role in those)
-    with SafeConsole(stderr=True).waiting("loading the model"), heard_while_loading():
-        base = _base(model)
-        making = _making(partial(_batches, domain, lessons, base.path))
-        course = Course(makers, states=lessons.states, seed=lessons.seed)
-        tokenizer = LessonTokenizer(base.path)
-        student, dtype = _student(base.path)
-        learned = LowRank(student, rank=learning.rank, alpha=2.0 * learning.rank, seed=0)
-        start = None if learning.start is None else _begin(learned, learning.start, base)
-    searched = [maker for maker, _ in makers if isinstance(maker, TracedPrior)]
-    for one in searched:
-        complain(f"traces: {one.told}")
-    taught = {
-        "rank": learning.rank,
-        "start": start,
-        "dtype": dtype,
-        "states": lessons.states,
-        "seed": lessons.seed,
-        "hold_out": lessons.hold_out,
-        "traces": [{"decisions": len(one.decisions), "sha256": one.digest()} for one in searched],
-        "lessons_sha256": digest(course.exercises(0)),
-    }
-    report = _Report(exam_of(course, tokenizer))
-    make_folder(out)
-    longest = LONGEST_ROW_ON_GPU if student.device.type == "cuda" else LONGEST_ROW
-    with _alone(out), making as make:
-        done = train(
-            Network(student, learned),
-            make,
-            Recipe(minutes=learning.minutes, rate=learning.rate, longest_row=longest),
-            folder=out,
-            identity={"base": base.revision, "domain": domain, "roles": roles, **taught},
-            report=report,
-            examine=report.examine,
-        )
-        card = Card(
-            base=base.name,
-            base_revision=base.revision,
-            domain=domain,
-            roles=roles,
-            words_sha256=_words(makers),
-            recipe={
-                **taught,
-                "minutes": learning.minutes,
-                "rate": learning.rate,
-                "questions": done.questions,
-                "tokens": done.computed,
-                "tokens_one_by_one": done.one_by_one,
-            },
-        )
-        write_adapter(out / ADAPTER, learned, base=base.name, card=card.to_json())
-        if merged:
-            merge(base.path, out / ADAPTER, out / MERGED, base_revision=base.revision)
+    taught = teach(
+        domain,
+        model=model,
+        out=out,
+        lessons=lessons,
+        learning=LearningOptions(minutes=minutes, rank=rank, rate=rate, start=start),
+        resume=resume,
+        merged=merge,
+    )
     if as_json:
-        made = {"adapter": str(out / ADAPTER), "card": card.to_json(), "curve": done.curve}
-        say(json.dumps(made))
+        say_json(
+            {"adapter": str(taught.adapter), "card": taught.card.to_json(), "curve": taught.curve}
+        )
         return
-    if done.curve[0]["figures"]:
-        _print_curve(done.curve)
+    recipe = taught.card.recipe
+    say(f"{taught.card.base} learned {recipe['questions']:,} questions in {domain}.")
+    if first := taught.curve[0]["figures"]:
+        last = taught.curve[-1]["figures"]
+        shares = (f"{role} {first[role]:.0%} -> {last[role]:.0%}" for role in sorted(last))
+        say(f"Right in every token, of questions not learned: {'; '.join(shares)}")
+        if verbose:
+            _print_curve(taught.curve)
+    say(f"Files: {taught.adapter}")
     too = PLANNERS["too"]
-    fits = not too.lacks(find_domain(domain)) and not set(roles).isdisjoint(too.roles)
+    fits = not too.lacks(find_domain(domain)) and not set(taught.card.roles).isdisjoint(too.roles)
     planner = too.name if fits else "llm-policy"
-    say(f"plan with it: llm-planning run {planner} --domain {domain} --model {out / ADAPTER}")
-
-
-def _check_out(out: Path, *, resume: bool, merged: bool) -> None:
-    check_writable_folder(out)
-    if resume and not (out / CHECKPOINT).exists():
-        raise UsageError(f"--resume: {out} holds no training to go on with; leave --resume out")
-    if not resume and (out / CHECKPOINT).exists():
-        raise UsageError(f"--out {out} holds a training: go on with --resume, or name another")
-    if merged and (out / MERGED).exists():
-        raise UsageError(f"--merge: {out / MERGED} exists already; remove it or leave --merge out")
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Makes sure that nobody else teaches in this folder."""
-    try:
-        with FileLock(out / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise TrainingError(f"another training runs in {out}: wait, or name another") from None
-
-
-def _base(model: str) -> ResolvedModel:
-    """The model to teach, by a name that means the same in every folder."""
-    found = resolve(model)
-    if found.taught is not None:
-        raise UsageError(f"--model {model} was taught already: name the model that it was made of")
-    return replace(found, name=str(found.path)) if Path(at_home(model)).is_dir() else found
-
-
-def _begin(learned: LowRank, start: str, base: ResolvedModel) -> Mapping[str, Any]:
-    """Begins with the weights of an adapter; returns its hash and how it was taught."""
-    try:
-        begun = read_adapter(adapter_folder(start))
-        check_fit(begun, base.path, base_revision=base.revision)
-    except (AdapterError, UnknownModelError) as error:
-        raise UsageError(f"--start {start}: {error}") from error
-    if (begun.rank, begun.alpha) != (learned.rank, learned.alpha):
-        raise UsageError(
-            f"--start {start} has rank {begun.rank} and alpha {begun.alpha:g}, but --rank "
-            f"{learned.rank} has alpha {learned.alpha:g}: an adapter is taught further as it is"
-        )
-    try:
-        read_weights(begun.path, learned)
-    except ValueError as error:
-        raise UsageError(f"--start {start}: {error}; only all of them are taught") from error
-    return {"revision": begun.revision, "recipe": begun.card and begun.card.recipe}
-
-
-def _student(folder: Path) -> tuple[Model, str]:
-    """The model, in the type that this machine multiplies fastest, and the type's name."""
-    import torch
-
-    if torch.cuda.is_available():
-        return read_model(folder, dtype=torch.bfloat16, device="cuda"), "bfloat16"
-    if emulates_bfloat16():
-        return read_model(folder, dtype=torch.float32, device="cpu"), "float32"
-    return read_model(folder, dtype=torch.bfloat16, device="cpu"), "bfloat16"
-
-
-def _batches(domain: str, lessons: LessonOptions, model: Path) -> Callable[[int], Sequence[Lesson]]:
-    """A function from a batch's number to its lessons."""
-    course = Course(_makers(domain, lessons), states=lessons.states, seed=lessons.seed)
-    tokenizer = LessonTokenizer(model)
-    return lambda batch: lessons_of(course.exercises(batch), tokenizer)
-
-
-def _making(
-    begin: Callable[[], Callable[[int], Sequence[Lesson]]],
-) -> AbstractContextManager[Callable[[int], Sequence[Lesson]]]:
-    """Makes lessons: on a GPU's machine ahead, on all cores but one, as one core is too slow."""
-    import torch
-
-    if not torch.cuda.is_available():
-        return nullcontext(begin())
-    return closing(Ahead(begin, processes=max(len(os.sched_getaffinity(0)) - 1, 1)))
-
-
-def _words(makers: Makers) -> str:
-    """The hash of the words of a taught model; a role without such words is asked as ever."""
-    words = [maker.taught_words for maker, _ in makers if maker.taught_words]
-    return words[0] if words else GENERAL_WORDS
-
-
-def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
-    """Held-out questions; the role of each says also which kind they are of.
-
-    That is whether goal and recipe were taught, and whether it tells s_0 and the options since.
-    What infeasible options change is not taught, so it is not asked.
-    """
-    asked = [
-        one
-        for one in course.exam(EXAM)
-        if one.role != "dynamics" or one.kinds.get(VERDICT) != INFEASIBLE
-    ]
-    named = [
-        one.role
-        + (f", {HELD_OUT}" if HELD_OUT in one.kinds.values() else "")
-        + (f", {STATE_UNPREDICTED}" if one.kinds.get(STATE) == STATE_UNPREDICTED else "")
-        for one in asked
-    ]
-    return [
-        replace(lesson, role=name)
-        for name, lesson in zip(named, lessons_of(asked, tokenizer), strict=True)
-    ]
-
-
-def export(domain: str, *, lessons: LessonOptions, file: Path, questions: int) -> None:
-    """Writes exercises as chats, a JSON object a line, as trainers such as trl read them."""
-    lines: list[str] = []
-    batch = 0
-    course = Course(_makers(domain, lessons), states=lessons.states, seed=lessons.seed)
-    while len(lines) < questions:
-        for one in course.exercises(batch)[: questions - len(lines)]:
-            turns = [{"role": turn.role, "content": turn.content} for turn in one.prompt]
-            turns.append({"role": "assistant", "content": one.answer})
-            lines.append(json.dumps({"messages": turns, "role": one.role}))
-        batch += 1
-    write_durably(file, ("\n".join(lines) + "\n").encode())
-    say(f"{file}: {len(lines)} questions")
-
-
-def _makers(domain: str, lessons: LessonOptions) -> Makers:
-    """The makers of the exercises, each with its roles that are taught."""
-    with refusing(*REFUSALS, TraceError):
-        spec = find_domain(domain).holding_out(lessons.hold_out or ())
-        made = exercise_makers(spec, words="taught")
-        if not made:
-            able = (one.name for one in DOMAINS.values() if exercise_makers(one, words="taught"))
-            raise UsageError(
-                f"{domain} knows no right answers, so nothing can be taught; see {', '.join(able)}"
-            )
-        if lessons.traces:
-            if lessons.roles and ROLE not in lessons.roles:
-                raise UsageError(f"--from-traces teaches {ROLE}: add --role {ROLE}")
-            rules = made[ROLE]
-            if not isinstance(rules, PriorExercises):
-                raise UsageError(f"--from-traces: {domain} has no short words of {ROLE}")
-            made[ROLE] = TracedPrior(rules, spec, map(read_trace, _files(lessons.traces)))
-    for role in lessons.roles:
-        if role not in made:
-            raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, made)}")
-    # Roles without short words are taught in the general ones, if no others are named.
-    words = {role: maker.taught_words for role, maker in made.items()}
-    first = next((one for one in words.values() if one), "")
-    chosen = lessons.roles or [role for role in made if words[role] == first]
-    if len({words[role] for role in chosen} - {""}) > 1:
-        raise UsageError(
-            f"--role {' --role '.join(chosen)}: these are asked in words of different families, "
-            "and an adapter knows the words of one: teach them apart"
-        )
-    makers = {id(made[role]): made[role] for role in chosen}
-    return [
-        (maker, tuple(role for role in chosen if made[role] is maker)) for maker in makers.values()
-    ]
-
-
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files of traces among these paths, in folders and in those of sweeps."""
-    for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        inside = path / TRACES if (path / TRACES).is_dir() else path
-        found = [one for one in sorted(inside.iterdir()) if one.name.endswith(_TRACE_FILES)]
-        if not found:
-            raise UsageError(
-                f"--from-traces {path}: no {' or '.join(_TRACE_FILES)} is in it; name the folder "
-                "of a sweep, or what `run --trace FILE` wrote"
-            )
-        yield from found
-
-
-class _Report:
-    """Writes a line of progress now and then to standard error.
-
-    Args:
-        exam: held-out questions.
-    """
-
-    def __init__(self, exam: Sequence[Lesson]) -> None:
-        self._exam = exam
-        self._shares: Mapping[str, float] = {}
-        self._last = -_LINE_EVERY
-
-    def examine(self, network: Network) -> Mapping[str, float]:
-        """Role -> share of held-out questions whose right answer is the likeliest in each token."""
-        if self._exam:
-            self._shares = shares_right(network, self._exam)
-        return self._shares
-
-    def __call__(self, now: Progress) -> None:
-        if now.seconds - self._last < _LINE_EVERY:
-            return
-        self._last = now.seconds
-        minutes, seconds = divmod(round(now.seconds_left), 60)
-        complain(
-            f"{now.questions} questions, {now.questions_per_second:.1f}/s, loss {now.loss:.3f}, "
-            f"{minutes}:{seconds:02} left; right when first seen: {_told(now.right)}"
-            + (f"; of new states: {_told(self._shares)}" if self._shares else "")
-        )
-
-
-def _told(shares: Mapping[str, float]) -> str:
-    return ", ".join(f"{role} {share:.0%}" for role, share in sorted(shares.items()))
+    model_option = shlex.quote(str(taught.adapter))
+    say(f"Next: llm-planning run {planner} --domain {shlex.quote(domain)} --model {model_option}")
 
 
 def _print_curve(curve: Sequence[Mapping[str, Any]]) -> None:
     """A table of the shares by questions learned: as many points as a terminal has room for."""
+    from rich.table import Table
+
+    from llm_serving.terminal import SafeConsole
+
     points = [curve[round(i * (len(curve) - 1) / _MOST_POINTS)] for i in range(_MOST_POINTS + 1)]
     shown = {point["questions"]: point["figures"] for point in points}
     title = "New states: share of right answers that are the likeliest in every token"
     table = Table("questions learned", *(f"{count:,}" for count in shown), title=title)
     for column in table.columns[1:]:
         column.justify = "right"
-    for name in sorted({name for figures in shown.values() for name in figures}):
-        table.add_row(name, *(f"{figures[name]:.0%}" for figures in shown.values()))
+    for role in sorted({role for figures in shown.values() for role in figures}):
+        table.add_row(role, *(f"{figures[role]:.0%}" for figures in shown.values()))
     SafeConsole().print(table)

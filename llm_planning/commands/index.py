@@ -2,54 +2,137 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shlex
 import time
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from llm_kernels import EmbeddingIndex
-from llm_planning.cli.options import check_writable_folder
-from llm_planning.commands.index_entries import (
-    JSON_SUFFIXES,
-    read_json_entries,
-    read_text_entries,
-)
+import typer
+
+from llm_planning.commands.options import MOST, JsonOption, check_writable_folder, named_path
 from llm_planning.endings import UsageError
-from llm_planning.interrupts import heard_while_loading
-from llm_serving.encoder import DEFAULT_ENCODER, TextEncoder
-from llm_serving.models import CATALOGUE
-from llm_serving.terminal import SafeConsole, literal, progress, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from llm_kernels import Match
+    from llm_kernels import EmbeddingIndex, Match
     from llm_planning.commands.index_entries import EntryFile
+    from llm_serving.encoder import TextEncoder
     from llm_serving.vector_store import EncoderIdentity
+
+app = typer.Typer(help="Build and search an index of texts by meaning.")
+
+
+class Dtype(StrEnum):
+    """What an index keeps its vectors in."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+
+
+class Backend(StrEnum):
+    """What searches an index."""
+
+    AUTO = "auto"
+    TRITON = "triton"
+    FAISS = "faiss"
+    TORCH = "torch"
+    NUMPY = "numpy"
+
+
+FileArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        parser=named_path,
+        help="A line per entry; JSONL (.jsonl, .ndjson, .json); a JSON array of objects or texts.",
+    ),
+]
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", parser=named_path, help="Folder of an index.")
+]
+BenchFolderArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FOLDER", parser=named_path, help="Folder of an index; without it, random vectors."
+    ),
+]
+TextsArgument = Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to look for.")]
+OutOption = Annotated[
+    Path,
+    typer.Option("--out", metavar="FOLDER", parser=named_path, help="Folder to save the index in."),
+]
+FieldOption = Annotated[
+    str | None, typer.Option(help='JSON: the field with the text.  [default: "text"]')
+]
+KeyOption = Annotated[
+    str | None, typer.Option(help="JSON: the field with the key.  [default: the text]")
+]
+DtypeOption = Annotated[
+    Dtype, typer.Option(help="Numbers of the vectors; float16 takes half the space.")
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(help="A sentence encoder: a bundled name, folder or id.  [default: the bundled]"),
+]
+SameModelOption = Annotated[
+    str | None, typer.Option(help="The index's encoder, where it does not come with this program.")
+]
+CountOption = Annotated[int, typer.Option("-k", min=1, max=MOST, help="Results per text.")]
+BackendOption = Annotated[Backend, typer.Option(help="What searches the index.")]
+DeviceOption = Annotated[str, typer.Option(help="Where it is searched: cpu, cuda, cuda:1 ...")]
+RowsOption = Annotated[
+    list[int],
+    typer.Option("--rows", min=1, max=MOST, help="Entries of the index; may be repeated."),
+]
+QueriesOption = Annotated[
+    list[int],
+    typer.Option("--queries", min=1, max=MOST, help="Texts searched for at once; may be repeated."),
+]
+VectorsOption = Annotated[
+    bool, typer.Option("--cache/--no-cache", help="Reuse the vectors of texts embedded before.")
+]
 
 
 class UnfitIndexError(Exception):
     """An index cannot be searched as the command line asks."""
 
 
+@app.command()
 def build(
-    file: Path,
+    file: FileArgument,
     *,
-    out: Path,
-    field: str | None,
-    key: str | None,
-    dtype: str,
-    model: str | None,
-    cache: bool,
-    as_json: bool,
+    out: OutOption,
+    field: FieldOption = None,
+    key: KeyOption = None,
+    dtype: DtypeOption = Dtype.FLOAT32,
+    model: ModelOption = None,
+    cache: VectorsOption = True,
+    as_json: JsonOption = False,
 ) -> None:
-    """Embeds the entries of a file and saves them as an index."""
+    """Embeds the entries of a file and saves them as an index.
+
+    An index that the folder holds already is replaced, once the new one is complete. Interrupted
+    and run again, it goes on where it was, as the vectors are cached. Exits with 1 if the file or
+    the encoder cannot be used, with 2 for a folder that cannot be written or options that the file
+    does not have, with 130 when interrupted.
+    """
+    from llm_kernels import EmbeddingIndex
+    from llm_planning.commands.index_entries import (
+        JSON_SUFFIXES,
+        read_json_entries,
+        read_text_entries,
+    )
+    from llm_serving.encoder import DEFAULT_ENCODER
+    from llm_serving.terminal import say, say_json
+
     is_json = file.suffix.lower() in JSON_SUFFIXES
     if not is_json and (field is not None or key is not None):
         option = "--field" if field is not None else "--key"
@@ -70,7 +153,7 @@ def build(
         vectors, cached = _embed(encoder, [entry.text for entry in read.entries])
     index = EmbeddingIndex(
         vectors.shape[1],
-        dtype=dtype,
+        dtype=dtype.value,
         metadata={"encoder": asdict(identity), "field": text_field},
     )
     index.add(
@@ -90,25 +173,34 @@ def build(
         "seconds": round(time.monotonic() - began, 3),
     }
     if as_json:
-        say(json.dumps(summary))
+        say_json(summary)
     else:
         say(_told(out, read, cached=cached, index=index, identity=identity))
 
 
+@app.command()
 def search(
-    folder: Path,
-    texts: Sequence[str],
+    folder: FolderArgument,
+    texts: TextsArgument,
     *,
-    k: int,
-    backend: str,
-    device: str,
-    model: str | None,
-    cache: bool,
-    as_json: bool,
+    k: CountOption = 10,
+    backend: BackendOption = Backend.AUTO,
+    device: DeviceOption = "cpu",
+    model: SameModelOption = None,
+    cache: VectorsOption = True,
+    as_json: JsonOption = False,
 ) -> None:
-    """Prints the entries of an index that are nearest to each text, with cosine similarities."""
+    """Prints the entries of an index that are nearest to each text, with cosine similarities.
+
+    The texts are embedded by the encoder that the index was built with. Exits with 1 if the index
+    or its encoder cannot be used, with 130 when interrupted.
+    """
+    from llm_kernels import EmbeddingIndex
+    from llm_planning.interrupts import heard_while_loading
+    from llm_serving.terminal import SafeConsole, say_json
+
     with heard_while_loading():
-        index = EmbeddingIndex.load(folder, backend=backend, device=device)
+        index = EmbeddingIndex.load(folder, backend=backend.value, device=device)
     built_with = _encoder_of(index, folder)
     name = _bundled(built_with["name"], folder) if model is None else model
     with _encoder(name, cache=cache) as encoder:
@@ -121,25 +213,71 @@ def search(
             {"text": text, "matches": [asdict(match) for match in matches]}
             for text, matches in zip(texts, found, strict=True)
         ]
-        say(
-            json.dumps(
-                {
-                    "folder": str(folder),
-                    "entries": len(index),
-                    "encoder": built_with,
-                    "results": results,
-                }
-            )
-        )
+        about = {"folder": str(folder), "entries": len(index), "encoder": built_with}
+        say_json({**about, "results": results})
         return
     field = index.metadata.get("field")
     for text, matches in zip(texts, found, strict=True):
         _print_matches(text, matches, field=field if isinstance(field, str) else None)
 
 
+@app.command()
+def bench(
+    folder: BenchFolderArgument = None,
+    *,
+    rows: RowsOption = [1_000, 10_000, 50_000],  # noqa: B006 - typer reads it, nobody changes it
+    queries: QueriesOption = [1, 16],  # noqa: B006 - the same
+    k: CountOption = 10,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = Dtype.FLOAT32,
+    as_json: JsonOption = False,
+) -> None:
+    """Times the search backends of this machine, and says which one `auto` takes.
+
+    The answers are compared first. Without a folder the vectors are random, of 384 dimensions; with
+    one, `--rows` and `--dtype` are the index's own. Exits with 1 if the answers differ or the index
+    cannot be used, with 2 for sizes that do not fit in the memory, with 130 when interrupted.
+    """
+    from llm_planning.commands.index_bench import (
+        DIMENSION,
+        Measurement,
+        bench_folder,
+        bench_sizes,
+        refuse_sizes,
+        table_of,
+        timed_backends,
+    )
+    from llm_serving.terminal import SafeConsole, progress, say_json
+
+    refuse_sizes([] if folder else rows, queries=queries, dimension=DIMENSION, k=k)
+    measured: list[Measurement] = []
+    with progress() as bars:
+        backends = len(timed_backends(device))
+        if folder is None:
+            steps = len(rows) * len(queries) * backends
+            running = bench_sizes(
+                rows, queries=queries, dimension=DIMENSION, dtype=dtype.value, k=k, device=device
+            )
+        else:
+            steps = len(queries) * backends
+            running = bench_folder(folder, queries=queries, k=k, device=device)
+        task = bars.add_task("timing", total=steps)
+        for measurement in running:
+            measured.append(measurement)
+            bars.advance(task)
+    if as_json:
+        about = {"folder": folder and str(folder), "device": device, "cores": os.cpu_count()}
+        say_json({**about, "k": k, "measurements": [asdict(one) for one in measured]})
+        return
+    SafeConsole().print(table_of(measured))
+
+
 @contextmanager
 def _encoder(name: str, *, cache: bool) -> Iterator[TextEncoder]:
     """Opens a sentence encoder, and closes it at the end."""
+    from llm_planning.interrupts import heard_while_loading
+    from llm_serving.encoder import TextEncoder
+
     with heard_while_loading():
         opened = TextEncoder(name, cache="shared" if cache else None)
     with closing(opened):
@@ -148,6 +286,9 @@ def _encoder(name: str, *, cache: bool) -> Iterator[TextEncoder]:
 
 def _embed(encoder: TextEncoder, texts: list[str]) -> tuple[NDArray[np.float32], int]:
     """The vectors, shape [texts, dimension], and the number of distinct texts with a cached one."""
+    from llm_planning.interrupts import heard_while_loading
+    from llm_serving.terminal import progress
+
     done: list[int] = []
     with progress() as bars:
         task = bars.add_task("embedding", total=len(set(texts)))
@@ -173,6 +314,8 @@ def _encoder_of(index: EmbeddingIndex, folder: Path) -> dict[str, str]:
 
 def _bundled(name: str, folder: Path) -> str:
     """The name of an index's own encoder; a stranger's index cannot choose what is loaded."""
+    from llm_serving.models import CATALOGUE
+
     if name not in CATALOGUE:
         raise UnfitIndexError(
             f"{folder} was built with the encoder {name}, which does not come with this program: "
@@ -204,6 +347,8 @@ def _told(
 
 
 def _print_matches(text: str, matches: tuple[Match, ...], *, field: str | None) -> None:
+    from llm_serving.terminal import SafeConsole, literal
+
     console = SafeConsole()
     console.print(literal(text, "bold"), soft_wrap=True)
     for match in matches:

@@ -1,12 +1,10 @@
-"""`llm-planning index bench`: times the search backends, after comparing their answers."""
+"""Times the backends that search an index, after comparing their answers."""
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +13,10 @@ from rich.table import Table
 from llm_kernels import EmbeddingIndex, available_backends, choose_backend
 from llm_kernels.memory import free_memory
 from llm_planning.endings import UsageError
-from llm_serving.terminal import SafeConsole, literal, progress, say
+from llm_serving.terminal import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 _SEARCHES = 30
 _SECONDS = 0.5
 _SCORE_ERROR = 1e-6
-_DIMENSION = 384
+DIMENSION = 384
 """Dimension of the random vectors that are timed: that of the bundled encoder."""
 
 # Copies of the vectors at one time: the drawn ones, the index's, a backend's, and one more while
@@ -62,50 +60,8 @@ class Measurement:
     chosen: bool
 
 
-def bench(
-    folder: Path | None,
-    *,
-    rows: Sequence[int],
-    queries: Sequence[int],
-    k: int,
-    device: str,
-    dtype: str,
-    as_json: bool,
-) -> None:
-    """Times the search backends of this machine, and says which one `auto` takes."""
-    refuse_sizes([] if folder else rows, queries=queries, dimension=_DIMENSION, k=k)
-    measured: list[Measurement] = []
-    with progress() as bars:
-        backends = len(timed_backends(device))
-        if folder is None:
-            steps = len(rows) * len(queries) * backends
-            running = bench_sizes(
-                rows, queries=queries, dimension=_DIMENSION, dtype=dtype, k=k, device=device
-            )
-        else:
-            steps = len(queries) * backends
-            running = bench_folder(folder, queries=queries, k=k, device=device)
-        task = bars.add_task("timing", total=steps)
-        for measurement in running:
-            measured.append(measurement)
-            bars.advance(task)
-    if as_json:
-        say(
-            json.dumps(
-                {
-                    "folder": None if folder is None else str(folder),
-                    "device": device,
-                    "cores": os.cpu_count(),
-                    "k": k,
-                    "measurements": [asdict(one) for one in measured],
-                }
-            )
-        )
-        return
-    _print_measurements(measured)
-
-
-def _print_measurements(measured: list[Measurement]) -> None:
+def table_of(measured: Iterable[Measurement]) -> Table:
+    """The measurements, by size, the fastest first."""
     table = Table("rows", "queries", "backend", "milliseconds", "queries/s", "auto")
     for column in (table.columns[i] for i in (0, 1, 3, 4)):
         column.justify = "right"
@@ -118,7 +74,7 @@ def _print_measurements(measured: list[Measurement]) -> None:
             f"{one.queries * 1000 / one.milliseconds:,.0f}",
             "<-" if one.chosen else "",
         )
-    SafeConsole().print(table)
+    return table
 
 
 def timed_backends(device: str) -> tuple[str, ...]:

@@ -2,59 +2,68 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table
+import typer
 
+from llm_planning.commands.options import JsonOption  # noqa: TC001 - typer reads it
 from llm_planning.endings import refusing
-from llm_planning.environments.minecraft.item_names import common_name, item_id
-from llm_planning.environments.minecraft.rulebook import RuleBook, UnknownItemError
-from llm_serving.terminal import SafeConsole, complain, literal, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from llm_planning.environments.minecraft.rulebook import Quantities, RuleBook
 
-    from llm_planning.environments.minecraft.rulebook import ItemRule, Quantities
+app = typer.Typer(help="The rules of Minecraft 1.16.")
+
+ItemsArgument = Annotated[
+    list[str], typer.Argument(metavar="ITEM...", help="Items by their names in the game.")
+]
 
 
-def requirements(items: Sequence[str], *, as_json: bool) -> None:
-    """Shows what items need, and which action obtains them: the truth that agents have to learn."""
+@app.callback()
+def choose() -> None:
+    """The rules of Minecraft 1.16."""
+
+
+@app.command()
+def requirements(items: ItemsArgument, *, as_json: JsonOption = False) -> None:
+    """Shows what items need, and which action obtains them: the truth that agents have to learn.
+
+    Exits with 2 if there is no such item, with 1 if the rules cannot be read, go in a circle or
+    need what they do not have.
+    """
+    from rich.table import Table
+
+    from llm_planning.environments.minecraft.rulebook import RuleBook, UnknownItemError
+    from llm_serving.terminal import SafeConsole, literal, say_json
+
     book = RuleBook.load()
     with refusing(UnknownItemError):
         rules = [book.rule(name) for name in dict.fromkeys(_named(item, book) for item in items)]
     if as_json:
-        say(json.dumps({"requirements": {rule.item: rule.requirements for rule in rules}}))
+        say_json({"requirements": {rule.item: rule.requirements for rule in rules}})
         return
-    SafeConsole().print(_table(rules))
+    table = Table("item", "action", "makes", "uses up", "keeps", "source")
+    table.columns[2].justify = "right"
+    for column in table.columns:
+        column.overflow = "fold"
+    for rule in rules:
+        made = rule.item, rule.action, str(rule.makes)
+        used = _listed(rule.consumed), _listed(rule.kept), rule.source
+        table.add_row(*map(literal, (*made, *used)))
+    SafeConsole().print(table)
 
 
 def _named(item: str, book: RuleBook) -> str:
     """What the rules call an item, which is told where it is a name for several."""
+    from llm_planning.environments.minecraft.item_names import common_name, item_id
+    from llm_serving.terminal import complain
+
     if item in book:
         return item
     name = common_name(item)
     if name in book and name != item_id(item):
         complain(f"note: the rules call {item} by the name of its kind, {name}")
     return name
-
-
-def _table(rules: Sequence[ItemRule]) -> Table:
-    table = Table("item", "action", "makes", "uses up", "keeps", "source")
-    table.columns[2].justify = "right"
-    for column in table.columns:
-        column.overflow = "fold"
-    for rule in rules:
-        row = (
-            rule.item,
-            rule.action,
-            str(rule.makes),
-            _listed(rule.consumed),
-            _listed(rule.kept),
-            rule.source,
-        )
-        table.add_row(*map(literal, row))
-    return table
 
 
 def _listed(quantities: Quantities) -> str:

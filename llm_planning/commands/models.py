@@ -2,58 +2,56 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from rich.filesize import decimal
-from rich.table import Table
+import typer
 
-from llm_planning.interrupts import heard_while_loading
-from llm_serving.errors import UnknownModelError
-from llm_serving.models import CATALOGUE, cache_folder, fetch, fetch_verified, locate
-from llm_serving.terminal import SafeConsole, say
+from llm_planning.commands.options import JsonOption  # noqa: TC001 - typer reads it
 
-if TYPE_CHECKING:
-    from llm_serving.models import CatalogueModel
+app = typer.Typer(help="List, fetch and find models: bundled, in a folder, or on the hub.")
 
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A bundled model, and its folder if it is fetched."""
-
-    model: CatalogueModel
-    path: str | None
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A bundled name, a local folder or a hub id, with @REVISION or without.",
+    ),
+]
+VerifyOption = Annotated[
+    bool, typer.Option("--verify", help="Read every byte, and fetch anew what is damaged.")
+]
 
 
-def list_models(*, as_json: bool) -> None:
+@app.command("list")
+def list_models(*, as_json: JsonOption = False) -> None:
     """Lists the bundled models and whether each is on this machine."""
-    rows = [_Row(model, _path_if_fetched(model.name)) for model in CATALOGUE.values()]
+    from rich.filesize import decimal
+    from rich.table import Table
+
+    from llm_serving.models import CATALOGUE, cache_folder
+    from llm_serving.terminal import SafeConsole, say_json
+
+    paths = {name: _path_if_fetched(name) for name in CATALOGUE}
     if as_json:
         models = [
             {
-                "name": row.model.name,
-                "kind": row.model.kind,
-                "licence": row.model.licence,
-                "bytes": row.model.folder_bytes,
-                "revision": row.model.revision,
-                "fetched": row.path is not None,
-                "path": row.path,
+                "name": model.name,
+                "kind": model.kind,
+                "licence": model.licence,
+                "bytes": model.folder_bytes,
+                "revision": model.revision,
+                "fetched": paths[name] is not None,
+                "path": paths[name],
             }
-            for row in rows
+            for name, model in CATALOGUE.items()
         ]
-        say(json.dumps({"cache": str(cache_folder()), "models": models}))
+        say_json({"cache": str(cache_folder()), "models": models})
         return
     table = Table("model", "kind", "size", "licence", "fetched")
-    for row in rows:
-        table.add_row(
-            row.model.name,
-            row.model.kind,
-            decimal(row.model.folder_bytes),
-            row.model.licence,
-            "no" if row.path is None else "yes",
-        )
+    for name, model in CATALOGUE.items():
+        size, fetched = decimal(model.folder_bytes), "yes" if paths[name] else "no"
+        table.add_row(name, model.kind, size, model.licence, fetched)
     console = SafeConsole()
     console.print(table)
     console.print(
@@ -62,38 +60,48 @@ def list_models(*, as_json: bool) -> None:
     )
 
 
-def fetch_model(name: str, *, verify: bool, as_json: bool) -> None:
-    """Brings a model to this machine; one that is there already is left alone."""
+@app.command("fetch")
+def fetch_model(
+    name: NameArgument, *, verify: VerifyOption = False, as_json: JsonOption = False
+) -> None:
+    """Brings a model to this machine; one that is there already is left alone.
+
+    May be interrupted and run again. Exits with 1 if the model is unknown or cannot be fetched.
+    """
+    from llm_planning.interrupts import heard_while_loading
+    from llm_serving.models import fetch, fetch_verified
+    from llm_serving.terminal import say, say_json
+
     began = time.monotonic()
     with heard_while_loading():
         model = fetch_verified(name) if verify else fetch(name)
     if as_json:
-        seconds = round(time.monotonic() - began, 3)
-        say(
-            json.dumps(
-                {
-                    "name": model.name,
-                    "path": str(model.path),
-                    "revision": model.revision,
-                    "verified": verify,
-                    "seconds": seconds,
-                }
-            )
-        )
+        found = {"name": model.name, "path": str(model.path), "revision": model.revision}
+        say_json({**found, "verified": verify, "seconds": round(time.monotonic() - began, 3)})
     else:
         say(f"{model.name}: {model.path}")
 
 
-def show_path(name: str, *, as_json: bool) -> None:
-    """Prints the folder of a model that is on this machine; fetches nothing."""
+@app.command("path")
+def show_path(name: NameArgument, *, as_json: JsonOption = False) -> None:
+    """Prints the folder of a model that is on this machine; fetches nothing.
+
+    Exits with 1 if the model is unknown or not fetched.
+    """
+    from llm_serving.models import locate
+    from llm_serving.terminal import say, say_json
+
     model = locate(name)
     if as_json:
-        say(json.dumps({"name": model.name, "path": str(model.path), "revision": model.revision}))
+        say_json({"name": model.name, "path": str(model.path), "revision": model.revision})
     else:
         say(str(model.path))
 
 
 def _path_if_fetched(name: str) -> str | None:
+    from llm_serving.errors import UnknownModelError
+    from llm_serving.models import locate
+
     try:
         return str(locate(name).path)
     except UnknownModelError:

@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.table import Table
+import typer
 
-from llm_kernels.files import TargetError, check_target, write_durably
+from llm_planning.commands.options import JsonOption, named_path
 from llm_planning.endings import UsageError, refusing
-from llm_planning.experiments.export import provenances_of, read_export
-from llm_planning.experiments.grid_file import SweepConfigError, sweep_name
-from llm_planning.experiments.ledger import Ledger
-from llm_planning.experiments.paper_report import PaperReport, report
-from llm_planning.experiments.papers import Paper, PublishedError, find_paper
-from llm_planning.experiments.plots import PICTURES
-from llm_planning.experiments.plots import picture as draw_picture
-from llm_planning.experiments.report_text import as_csv, markdown
-from llm_planning.experiments.report_text import as_json as as_values
-from llm_planning.experiments.runs import read_runs, runs_of
-from llm_planning.experiments.sweep_files import shown_sweep
-from llm_serving.terminal import SafeConsole, literal, say
 
 if TYPE_CHECKING:
+    from llm_planning.experiments.paper_report import PaperReport
+    from llm_planning.experiments.papers import Paper
     from llm_planning.experiments.published import PublishedTable
+
+app = typer.Typer(help="Tables and figures of papers, beside what sweeps measured.")
+
+PaperArgument = Annotated[str, typer.Argument(metavar="NAME", help="A paper, such as `too`.")]
+TableArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="TABLE", help="One of its tables; without it, they are listed."),
+]
+FromOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="PATH",
+        parser=named_path,
+        help="The sweep's folder, or its export: .csv or .parquet.  [default: ./sweeps/NAME]",
+    ),
+]
+CsvOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        parser=named_path,
+        help="Write every cell, unrounded, to this file.",
+    ),
+]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        parser=named_path,
+        help="Draw it into this file: .png, .svg or .pdf.",
+    ),
+]
+
 
 _SWEEPS = Path("sweeps")
 
@@ -35,28 +60,42 @@ class NoSweepError(ValueError):
     """The sweep that measures a table was not run."""
 
 
+@app.callback()
+def choose() -> None:
+    """Tables and figures of papers, beside what sweeps measured."""
+
+
+@app.command()
 def paper(
-    name: str,
-    table: str,
+    name: PaperArgument,
+    table: TableArgument = None,
     *,
-    source: Path | None,
-    csv: Path | None,
-    picture: Path | None,
-    as_json: bool,
+    source: FromOption = None,
+    csv: CsvOption = None,
+    picture: PlotOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Prints a table of a paper as Markdown, with what a sweep measured beside it.
 
-    Args:
-        name: of the paper.
-        table: of the paper.
-        source: folder of the sweep, or a file that `sweep export` wrote; by default the folder of
-            the table's own sweep.
-        csv: file for every cell.
-        picture: file to draw it into.
-        as_json: whether to print JSON.
+    Exits with 1 if the sweep was not run or its ledger or export cannot be read; with 2 for a
+    paper or a table that does not exist, a file that cannot be written, or a file of theirs that
+    says something impossible.
     """
+    from llm_planning.experiments.export import provenances_of, read_export
+    from llm_planning.experiments.grid_file import SweepConfigError
+    from llm_planning.experiments.ledger import Ledger
+    from llm_planning.experiments.paper_report import report
+    from llm_planning.experiments.papers import PublishedError, find_paper
+    from llm_planning.experiments.report_text import as_json as as_values
+    from llm_planning.experiments.report_text import markdown
+    from llm_planning.experiments.runs import read_runs, runs_of
+    from llm_serving.terminal import say, say_json
+
     with refusing(PublishedError, SweepConfigError):
         chosen = find_paper(name)
+        if table is None:
+            _list_tables(chosen, as_json=as_json)
+            return
         chosen.table(table)  # a wrong name is reported before a missing sweep
         _check_files(csv, picture)
         sweep = source or _default_folder(chosen, table)
@@ -71,31 +110,25 @@ def paper(
     made = report(chosen, table, runs)
     _write_files(made, csv, picture)
     if as_json:
-        about = {"sweep": str(sweep), "provenance": provenance}
-        say(json.dumps({**as_values(made), **about}))
+        say_json({**as_values(made), "sweep": str(sweep), "provenance": provenance})
     else:
         say(markdown(made, {"sweep": sweep}).removesuffix("\n"))
 
 
-def list_tables(name: str, *, as_json: bool) -> None:
+def _list_tables(paper: Paper, *, as_json: bool) -> None:
     """Lists the tables of a paper, and which of their columns are measured."""
-    with refusing(PublishedError):
-        paper = find_paper(name)
-        tables = {key: paper.table(key) for key in paper.tables()}
+    from rich.table import Table
+
+    from llm_serving.terminal import SafeConsole, literal, say_json
+
+    tables = {key: paper.table(key) for key in paper.tables()}
     if as_json:
-        say(
-            json.dumps(
-                {
-                    "paper": paper.name,
-                    "title": paper.title,
-                    "citation": paper.citation,
-                    "tables": [
-                        {"name": key, **_columns(table), "sweeps": _sweeps(paper, key)}
-                        for key, table in tables.items()
-                    ],
-                }
-            )
-        )
+        listed = [
+            {"name": key, **_columns(table), "sweeps": _sweeps(paper, key)}
+            for key, table in tables.items()
+        ]
+        about = {"paper": paper.name, "title": paper.title, "citation": paper.citation}
+        say_json({**about, "tables": listed})
         return
     shown = Table("table", "what", "measured", "cited only")
     for key, table in tables.items():
@@ -125,10 +158,14 @@ def _columns(table: PublishedTable) -> dict[str, Any]:
 
 
 def _sweeps(paper: Paper, table: str) -> list[str]:
+    from llm_planning.experiments.sweep_files import shown_sweep
+
     return [shown_sweep(path) for path in paper.sweeps(table)]
 
 
 def _default_folder(paper: Paper, table: str) -> Path:
+    from llm_planning.experiments.grid_file import sweep_name
+
     sweeps = paper.sweeps(table)
     if not sweeps:
         raise UsageError(
@@ -139,6 +176,8 @@ def _default_folder(paper: Paper, table: str) -> Path:
 
 def _check_folder(folder: Path, paper: Paper, table: str) -> None:
     """Makes the error for a missing folder, with the command that fills it."""
+    from llm_planning.experiments.grid_file import sweep_name
+
     if os.path.isdir(folder):
         return
     ways = [f"`{_run_command(sweep)}`" for sweep in _sweeps(paper, table)]
@@ -153,6 +192,9 @@ def _check_folder(folder: Path, paper: Paper, table: str) -> None:
 
 def _check_files(csv: Path | None, picture: Path | None) -> None:
     """Checks before measuring that the files can be written."""
+    from llm_kernels.files import TargetError, check_target
+    from llm_planning.experiments.plots import PICTURES
+
     for option, path in (("--csv", csv), ("--plot", picture)):
         if path is not None:
             try:
@@ -164,6 +206,10 @@ def _check_files(csv: Path | None, picture: Path | None) -> None:
 
 
 def _write_files(made: PaperReport, csv: Path | None, picture: Path | None) -> None:
+    from llm_kernels.files import write_durably
+    from llm_planning.experiments.plots import picture as draw_picture
+    from llm_planning.experiments.report_text import as_csv
+
     if picture is not None:
         write_durably(picture, draw_picture(made, picture.suffix))
     if csv is not None:

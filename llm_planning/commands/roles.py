@@ -2,72 +2,137 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
+import shlex
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic_core import to_jsonable_python
-from rich.table import Table
+import typer
 
-from llm_kernels.files import TargetError, check_target, write_durably
-from llm_planning.cli.options import check_writable_folder
-from llm_planning.cli.sweep import SweepOptions
-from llm_planning.commands.sweep import carry_out, executor_of
-from llm_planning.endings import UsageError, refusing
-from llm_planning.experiments.ledger import Ledger
-from llm_planning.experiments.report_text import write_number
-from llm_planning.experiments.role_measures import (
-    PLANNER,
-    RoleMeasure,
-    rates,
-    rates_file,
-    read_measures,
+from llm_planning.commands.options import (
+    MOST,
+    CacheOption,
+    JsonOption,
+    VerboseOption,
+    check_writable_folder,
+    named_path,
 )
-from llm_planning.experiments.runs import result_record
-from llm_planning.experiments.trial import Trial
-from llm_planning.interrupts import heard_while_loading
-from llm_planning.model_configs import configuration, split_adapter
-from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
-from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
-from llm_planning.roles.exercises import GENERAL_WORDS
-from llm_planning.roles.measuring import digest
-from llm_planning.running import REFUSALS, prepare, source_of
-from llm_serving.errors import EngineConfigError
-from llm_serving.models import adapter_folder, read_adapter, resolve
-from llm_serving.terminal import SafeConsole, complain, literal, say
+from llm_planning.endings import refusing
+from llm_planning.model_configs import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from llm_planning.experiments.role_measures import RoleMeasure
     from llm_planning.experiments.statistics import Estimate
-    from llm_planning.roles.exercises import Words
-    from llm_planning.specs import DomainSpec
 
 _SHOWN_CONFUSIONS = 5
 _LONGEST_CONFUSION = 60
+
+app = typer.Typer(help="How good a model is at the questions that planners ask.")
+
+
+class Words(StrEnum):
+    """The words in which models are asked."""
+
+    GENERAL = "general"
+    TAUGHT = "taught"
+
+
+DomainArgument = Annotated[
+    str, typer.Argument(metavar="DOMAIN", help="A name, or FILE.py:CLASS of your own.")
+]
+ModelOption = Annotated[
+    str, typer.Option(help="A bundled model, a configuration, a folder, a hub id or a YAML file.")
+]
+RoleOption = Annotated[
+    list[str],
+    typer.Option(help="Measure this role; may be repeated.  [default: every role there is]"),
+]
+QuestionsOption = Annotated[
+    int, typer.Option(min=1, max=10_000, help="Questions of each role, at most.")
+]
+SeedOption = Annotated[
+    int, typer.Option(min=0, max=MOST, help="Seed of the questions, the same for every model.")
+]
+WordsOption = Annotated[
+    Words | None,
+    typer.Option(
+        help="How it is asked: as any model, or as one that a simulator taught.  [default: as the "
+        "model was taught]"
+    ),
+]
+HoldOutOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME",
+        help="Count this as held out, as `distill --hold-out` does; may be repeated.",
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        parser=named_path,
+        help="Write the measured rates to this YAML file, for `run --set roles=FILE`.",
+    ),
+]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        parser=named_path,
+        help="Folder for the results.  [default: ./sweeps/roles-DOMAIN-MODEL-HASH]",
+    ),
+]
 
 
 class NotMeasuredError(Exception):
     """A role could not be measured."""
 
 
+@app.callback()
+def choose() -> None:
+    """How good a model is at the questions that planners ask."""
+
+
+@app.command()
 def measure(
-    domain: str,
+    domain: DomainArgument,
     *,
-    model: str,
-    roles: Sequence[str],
-    questions: int,
-    seed: int,
-    words: Words | None,
-    hold_out: Sequence[str],
-    out: Path | None,
-    folder: Path | None,
-    cache: bool,
-    as_json: bool,
+    model: ModelOption = DEFAULT_MODEL,
+    role: RoleOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    questions: QuestionsOption = 200,
+    seed: SeedOption = 0,
+    words: WordsOption = None,
+    hold_out: HoldOutOption = [],  # noqa: B006 - likewise
+    out: OutOption = None,
+    ledger: LedgerOption = None,
+    cache: CacheOption = True,
+    verbose: VerboseOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Measures roles and prints how often each was right; the arguments are the command line's."""
+    """Asks a model questions whose right answers the domain knows, and counts the right ones.
+
+    Each role is asked in its planner's own words, under the same constraint on answers. Half of the
+    questions are about what teaching leaves out, where a role has that. The same command goes on
+    where it was interrupted, and every answer that the cache has is free.
+
+    Exits with 0 when every role was measured; with 1 when the model cannot be found or failed; with
+    2 for a domain or a role that does not exist; with 130 when interrupted.
+    """
+    from llm_kernels.files import TargetError, check_target, write_durably
+    from llm_planning.commands.role_trials import about, sweep_of, trials_of
+    from llm_planning.commands.sweep_running import carry_out, executor_of
+    from llm_planning.experiments.ledger import Ledger
+    from llm_planning.experiments.role_measures import rates, rates_file, read_measures
+    from llm_planning.experiments.runs import result_record
+    from llm_planning.interrupts import heard_while_loading
+    from llm_planning.registry import find_domain
+    from llm_planning.running import REFUSALS
+    from llm_serving.errors import EngineConfigError
+    from llm_serving.terminal import SafeConsole, say_json
+
     with (
         refusing(*REFUSALS, TargetError, EngineConfigError),
         heard_while_loading(),
@@ -76,26 +141,26 @@ def measure(
         if out is not None:
             check_target(out)
         where = find_domain(domain)
-        trials = _trials(
+        trials = trials_of(
             where,
             model=model,
-            roles=roles,
+            roles=role,
             seed=seed,
             questions=questions,
-            words=words,
+            words=None if words is None else words.value,
             hold_out=hold_out,
         )
-    sweep = _sweep_of(trials)
-    folder = folder or Path("sweeps") / sweep["name"]
+    sweep = sweep_of(trials)
+    folder = ledger or Path("sweeps") / sweep["name"]
     check_writable_folder(folder, option="--ledger")
     # One role at a time, so that its seconds are its own; its questions fill the batch.
-    executor = executor_of(SweepOptions(cache=cache, concurrency=1))
+    executor = executor_of(cache=cache, concurrency=1)
     carry_out(folder, sweep, executor, deterministic=False)
-    with Ledger.open(folder) as ledger:
-        results = [(row.result, row.attempts) for row in ledger.rows()]
+    with Ledger.open(folder) as opened:
+        results = [(row.result, row.attempts) for row in opened.rows()]
         revisions = {
             name: str(one["revision"])
-            for known in ledger.provenances.values()
+            for known in opened.provenances.values()
             for name, one in known["models"].items()
         }
     failed = [one for one, _ in results if one.status == "failed"]
@@ -103,165 +168,63 @@ def measure(
         result_record(one, attempts=attempts) for one, attempts in results if one.status == "done"
     )
     if found and as_json:
-        say(json.dumps(_report(folder, trials[0], found)))
+        say_json(
+            {
+                "folder": str(folder),
+                "domain": domain,
+                "model": model,
+                "seed": seed,
+                "roles": {one.role: one.to_json() for one in found},
+                "rates": rates(found),
+            }
+        )
     elif found:
-        _show(folder, found)
+        _show(folder, found, out=out, verbose=verbose)
     if failed:
-        role = failed[0].trial.settings["role"]
+        first = failed[0].trial.settings["role"]
         raise NotMeasuredError(
-            f"the role {role} was not measured: {failed[0].error}; to ask it again, remove {folder}"
+            f"the role {first} was not measured: {failed[0].error}; to ask it again, remove "
+            f"{folder}"
         )
     if out is not None:
-        about = _about(trials[0], revision=revisions.get(model, "none"))
-        write_durably(out, rates_file(found, about=tuple(about)).encode())
+        source = about(trials[0], revision=revisions.get(model, "none"))
+        write_durably(out, rates_file(found, about=tuple(source)).encode())
 
 
-def _taught_roles(model: str, domain: DomainSpec) -> Sequence[str]:
-    """The roles that a simulator taught a model, if it did so in the words of today.
+def _show(folder: Path, found: Sequence[RoleMeasure], *, out: Path | None, verbose: bool) -> None:
+    from rich.table import Table
 
-    Args:
-        model: its name.
-        domain: where it is asked.
+    from llm_serving.terminal import SafeConsole, literal, say
 
-    Raises:
-        EngineConfigError: its configuration is missing or impossible.
-        ServingError: there is no such model.
-    """
-    config = configuration(model)
-    if config is None:
-        return ()
-    adapter = split_adapter(model)[1]
-    taught = (
-        resolve(config.model).taught
-        if adapter is None
-        else read_adapter(adapter_folder(config.adapters[adapter])).taught
-    )
-    if taught is None or taught.words_sha256 == GENERAL_WORDS:
-        return ()
-    makers = exercise_makers(domain, words="taught").values()
-    if taught.words_sha256 in {maker.taught_words for maker in makers}:
-        return taught.roles
-    complain(
-        f"{model} was taught other words than those of {domain.name}: it is asked as any model"
-    )
-    return ()
-
-
-def _trials(
-    domain: DomainSpec,
-    *,
-    model: str,
-    roles: Sequence[str],
-    seed: int,
-    questions: int,
-    words: Words | None,
-    hold_out: Sequence[str],
-) -> list[Trial]:
-    """A trial for each role, which names the exercises that it asks by their hash.
-
-    Without `words`, a role is asked in those that the model was taught for it, if it was.
-
-    Raises:
-        UsageError: there are no exercises of a role in this domain.
-        EngineConfigError: the model's configuration is missing or impossible.
-        DomainError: a name cannot be held out.
-    """
-    makers = exercise_makers(domain, words="general")
-    if not makers:
-        raise UsageError(f"no planner has exercises in {domain.name}: nothing can be measured")
-    for role in roles:
-        if role not in makers:
-            raise UsageError(f"--role {role}: {why_unmeasured(role, domain, makers)}")
-    config = configuration(model)
-    engines = {} if config is None else {model: config.model_dump(mode="json")}
-    taught = () if words else _taught_roles(model, domain)
-    trials = []
-    for role in dict.fromkeys(roles or makers):
-        asked = words or ("taught" if role in taught else "general")
-        one = MeasureSettings.read(
-            {"questions": questions, "words": asked, "role": role, "hold_out": hold_out}
-        )
-        exercises = digest(exercises_of(domain, one, seed=seed))
-        prepared = prepare(
-            PLANNER,
-            domain=domain,
-            settings={**one.to_json(), "exercises_sha256": exercises},
-        )
-        trials.append(
-            Trial(
-                planner=prepared.spec.recorded_as,
-                domain=prepared.domain.name,
-                task=prepared.task,
-                model=model,
-                seed=seed,
-                settings=to_jsonable_python(prepared.chosen.to_json()),
-                engines=engines,
-                source=source_of(prepared.spec, prepared.domain),
-            )
-        )
-    return trials
-
-
-def _sweep_of(trials: Sequence[Trial]) -> dict[str, Any]:
-    """The trials as a resolved sweep, whose name is safe for a folder and its content's own."""
-    first = trials[0]
-    keys = hashlib.sha256("".join(one.key for one in trials).encode()).hexdigest()
-    names = (re.sub(r"[^A-Za-z0-9._-]+", "-", name)[-40:] for name in (first.domain, first.model))
-    return {
-        "name": "-".join(("roles", *names, keys[:8])),
-        "retries": 0,
-        "grids": [
-            {
-                "model": [one.model],
-                "planners": {one.planner: {key: [value] for key, value in one.settings.items()}},
-                "domain": [one.domain],
-                "tasks": [one.task],
-                "seeds": [one.seed],
-            }
-            for one in trials
-        ],
-        "trials": [one.to_json() for one in trials],
-    }
-
-
-def _about(trial: Trial, *, revision: str) -> Iterator[str]:
-    yield f"How often {trial.model} (revision {revision}) is right in {trial.domain}:"
-    yield f"questions of seed {trial.seed}, measured by `llm-planning roles measure`."
-
-
-def _report(folder: Path, trial: Trial, found: Sequence[RoleMeasure]) -> dict[str, Any]:
-    return {
-        "folder": str(folder),
-        "domain": trial.domain,
-        "model": trial.model,
-        "seed": trial.seed,
-        "roles": {one.role: one.to_json() for one in found},
-        "rates": rates(found),
-    }
-
-
-def _show(folder: Path, found: Sequence[RoleMeasure]) -> None:
+    asked = sum(one.share.n for one in found)
+    right = sum(one.right for one in found)
+    say(f"{right} of {asked} answers of {found[0].model} are right: {right / asked:.0%}.")
     console = SafeConsole()
+    table = Table("role", "right", "of", "share", "95% interval")
+    for column in table.columns[1:4]:
+        column.justify = "right"
     for one in found:
-        console.print(literal(one.role, "bold"))
-        table = Table("questions", "right", "of", "share", "95% interval")
-        for column in table.columns[1:]:
-            column.justify = "right"
-        table.add_row(*_cells("all", one.share))
-        for aspect, values in one.splits.items():
-            table.add_section()
-            for value, share in values.items():
-                table.add_row(*_cells(f"{aspect}: {value}", share))
-        console.print(table)
+        table.add_row(*map(literal, _cells(one.role, one.share)))
+        if verbose:
+            for aspect, values in one.splits.items():
+                for value, share in values.items():
+                    table.add_row(*map(literal, _cells(f"  {aspect}: {value}", share)))
+    console.print(table)
+    for one in found if verbose else ():
         for expected, said, count in one.confusions[:_SHOWN_CONFUSIONS]:
-            line = f"  {count} x {_shortened(said)} instead of {_shortened(expected)}"
+            line = f"{one.role}: {count} x {_shortened(said)} instead of {_shortened(expected)}"
             console.print(literal(line), soft_wrap=True)
-        console.print(f"  {one.tokens} tokens, {one.seconds:.1f} s")
-        console.print()
-    say(f"results: llm-planning sweep report {folder}")
+        console.print(literal(f"{one.role}: {one.tokens} tokens, {one.seconds:.1f} s"))
+    say(f"Files: {folder}{'' if out is None else f', {out}'}")
+    if out is None:
+        say(f"Next: llm-planning sweep report {shlex.quote(str(folder))}")
+    else:
+        say(f"Next: llm-planning run PLANNER --set roles={shlex.quote(str(out))}")
 
 
 def _cells(what: str, share: Estimate) -> tuple[str, ...]:
+    from llm_planning.experiments.report_text import write_number
+
     right = round((share.value or 0.0) * share.n)
     texts = [
         "" if value is None else write_number(value, "percent")

@@ -2,238 +2,319 @@
 
 from __future__ import annotations
 
-import json
-import os
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from itertools import starmap
+import shlex
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from llm_planning.cli.options import ExecutorKind, check_writable_folder
-from llm_planning.commands.sweep_plan import list_trials, run_samples
-from llm_planning.endings import UsageError, is_ours, refusing
-from llm_planning.experiments.display import clock, display_on
-from llm_planning.experiments.executors import (
-    Answers,
-    LocalExecutor,
-    Models,
-    RayExecutor,
-    identify,
-    run_groups,
+import typer
+
+from llm_planning.commands.options import (
+    CacheOption,
+    ExecutorKind,
+    JsonOption,
+    SweepFolderArgument,
+    check_writable_folder,
+    name,
+    named_path,
 )
-from llm_planning.experiments.forecast import by_kind
-from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.grid_file import SweepConfigError
-from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
-from llm_planning.experiments.local_pool import prepare_trial
-from llm_planning.experiments.progress_file import ProgressFile
-from llm_planning.experiments.provenance import collect_provenance
-from llm_planning.experiments.sweep_files import Trust, UntrustedError, find_sweep
-from llm_planning.experiments.trial import Trial
-from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c
-from llm_serving.terminal import SafeConsole, complain, say
+from llm_planning.endings import UsageError, refusing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from llm_planning.cli.sweep import SweepOptions
-    from llm_planning.experiments.executors import Executor, PoolOpener
     from llm_planning.experiments.scheduler import Progress
 
+app = typer.Typer(help="Run many trials from one YAML file, resume them, and see what came out.")
 
-class StoppedError(Exception):
-    """A sweep broke off; the message has the cause and the number of recorded trials."""
+FileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="The sweep's YAML file, or a name such as too/figure3-small."
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        parser=named_path,
+        help="Folder for the results.  [default: ./sweeps/NAME]",
+    ),
+]
+DryOption = Annotated[
+    bool,
+    typer.Option("--dry-run", help="List the trials; with --samples, estimate their cost, too."),
+]
+SamplesOption = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=1_000_000,
+        help="Trials that --dry-run runs to estimate the rest; 0 loads no model.",
+    ),
+]
+ByOption = Annotated[
+    list[str], typer.Option(metavar="FIELD", help="Group by this field; may be repeated.")
+]
+TableOption = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="FILE", parser=named_path, help="File to write; ends in .csv or .parquet."
+    ),
+]
+DeterministicOption = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic",
+        help="No answer depends on what is computed beside it, and none is from the cache. "
+        "Slow without an NVIDIA GPU of compute capability 8.0.",
+    ),
+]
+ExecutorOption = Annotated[
+    ExecutorKind, typer.Option(help="Where trials run: in this process, or on Ray workers.")
+]
+ConcurrencyOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=1_000_000,
+        metavar="N",
+        help="Trials that an engine runs at once at most.  [default: as its load allows]",
+    ),
+]
+RayAddressOption = Annotated[
+    str | None,
+    typer.Option(help="Address of a running Ray cluster.  [default: start one here]"),
+]
+RayWorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=10_000, help="Ray workers, each with an engine.  [default: one per GPU]"
+    ),
+]
+RayCpusOption = Annotated[
+    int,
+    typer.Option(min=1, max=10_000, help="CPU slots of a Ray worker on machines without a GPU."),
+]
+TrustOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME",
+        parser=name,
+        help="Let the sweep use this code, this model or this file to be written, or those in "
+        "this folder; may be repeated.",
+    ),
+]
 
 
-@dataclass(frozen=True, slots=True)
-class _Interruptible:
-    """Opens models in this process so that Ctrl-C ends it, even if libraries swallow Ctrl-C."""
+@app.command()
+def run(
+    file: FileArgument,
+    *,
+    out: OutOption = None,
+    dry_run: DryOption = False,
+    samples: SamplesOption = 0,
+    cache: CacheOption = True,
+    deterministic: DeterministicOption = False,
+    executor: ExecutorOption = ExecutorKind.LOCAL,
+    concurrency: ConcurrencyOption = None,
+    ray_address: RayAddressOption = None,
+    ray_workers: RayWorkersOption = None,
+    ray_cpus: RayCpusOption = 8,
+    trust: TrustOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    as_json: JsonOption = False,
+) -> None:
+    """Runs the trials of a YAML file. Run again, it goes on with those still missing.
 
-    executor: LocalExecutor
+    Exits with 0 when the sweep ran to its end, failed trials included; with 1 when a model, the
+    engine, Ray or the ledger failed; with 2 for a file that says something impossible; with 130
+    when interrupted. What had ended is always recorded, and `sweep resume` goes on.
 
-    @contextmanager
-    def open(self, models: Models) -> Iterator[PoolOpener]:
-        """Loads models; closes them at the end."""
-        opening = self.executor.open(models)
-        with ExitStack() as stack:
-            with heard_while_loading():
-                opened = stack.enter_context(opening)
-            yield opened
+    With the response cache a sweep run twice gives the same answers. Without it, an answer can
+    depend on the batch that it was computed in, because floating-point sums do. --deterministic
+    excludes that. On NVIDIA GPUs from compute capability 8.0 on it uses vLLM's batch-invariant
+    kernels, which cost some speed. Elsewhere it asks one question at a time, which gives up all
+    that batching gains. Either way answers are the same only on the same hardware and versions.
 
+    A sweep may be somebody else's. Code, models that do not come with this program, and files to be
+    written are used only if --trust names them too.
+    """
+    from llm_planning.commands.sweep_plan import list_trials, run_samples
+    from llm_planning.commands.sweep_running import carry_out, executor_of
+    from llm_planning.experiments.grid import load_sweep
+    from llm_planning.experiments.grid_file import SweepConfigError
+    from llm_planning.experiments.sweep_files import Trust, find_sweep
+    from llm_planning.interrupts import sigterm_as_ctrl_c
 
-def run(file: str, *, out: Path | None, options: SweepOptions, as_json: bool) -> None:
-    """Runs the trials of a YAML file; if the folder has a ledger of them, the missing ones."""
+    if samples and not dry_run:
+        raise UsageError("--samples: only --dry-run takes samples: add it, or leave --samples out")
     with refusing(SweepConfigError):
-        executor = executor_of(options)
-        sweep = load_sweep(find_sweep(file), trust=Trust.of(options.trust or ()))
+        running = executor_of(
+            executor,
+            cache=cache,
+            deterministic=deterministic,
+            concurrency=concurrency,
+            ray_address=ray_address,
+            ray_workers=ray_workers,
+            ray_cpus=ray_cpus,
+        )
+        sweep = load_sweep(find_sweep(file), trust=Trust.of(trust))
+    if dry_run:
+        expected = None
+        if samples:
+            with sigterm_as_ctrl_c():
+                expected = run_samples(sweep.trials, samples, running)
+        list_trials(sweep.trials, expected=expected, as_json=as_json)
+        return
     folder = out or Path("sweeps") / sweep.name
     check_writable_folder(folder)
-    _sweep(folder, sweep.to_json(), executor, deterministic=options.deterministic, as_json=as_json)
+    progress = carry_out(folder, sweep.to_json(), running, deterministic=deterministic)
+    _say_end(folder, sweep.name, progress, as_json=as_json)
 
 
-def dry_run(file: str, *, options: SweepOptions, samples: int, as_json: bool) -> None:
-    """Lists the trials of a YAML file and estimates their cost; records nothing."""
-    with refusing(SweepConfigError):
-        executor = executor_of(options)
-        trials = load_sweep(find_sweep(file), trust=Trust.of(options.trust or ())).trials
-    expected = None
-    if samples:
-        with sigterm_as_ctrl_c():
-            expected = run_samples(trials, samples, executor)
-    list_trials(trials, expected=expected, as_json=as_json)
+@app.command()
+def resume(
+    folder: SweepFolderArgument,
+    *,
+    cache: CacheOption = True,
+    deterministic: DeterministicOption = False,
+    executor: ExecutorOption = ExecutorKind.LOCAL,
+    concurrency: ConcurrencyOption = None,
+    ray_address: RayAddressOption = None,
+    ray_workers: RayWorkersOption = None,
+    ray_cpus: RayCpusOption = 8,
+    trust: TrustOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    as_json: JsonOption = False,
+) -> None:
+    """Runs the trials of a sweep that are still missing, without its YAML file.
 
+    Exits as `sweep run` does.
+    """
+    from llm_planning.commands.sweep_running import carry_out, executor_of
+    from llm_planning.experiments.ledger import Ledger
+    from llm_planning.experiments.sweep_files import Trust, UntrustedError
+    from llm_planning.experiments.trial import Trial
 
-def resume(folder: Path, *, options: SweepOptions, as_json: bool) -> None:
-    """Runs the trials of a sweep that are still missing; the YAML file is not needed."""
-    executor = executor_of(options)
+    running = executor_of(
+        executor,
+        cache=cache,
+        deterministic=deterministic,
+        concurrency=concurrency,
+        ray_address=ray_address,
+        ray_workers=ray_workers,
+        ray_cpus=ray_cpus,
+    )
     with Ledger.open(folder) as ledger:
         begun = ledger.sweep
     with refusing(UntrustedError):
-        Trust.of(options.trust or ()).check_trials(Trial(**trial) for trial in begun["trials"])
-    _sweep(folder, begun, executor, deterministic=options.deterministic, as_json=as_json)
-
-
-def executor_of(options: SweepOptions) -> Executor:
-    """Makes the executor that options ask for.
-
-    Raises:
-        UsageError: the options contradict each other.
-    """
-    fresh = Answers.DETERMINISTIC if options.deterministic else Answers.FRESH
-    answers = Answers.CACHED if options.cache and not options.deterministic else fresh
-    if options.executor is ExecutorKind.RAY:
-        return RayExecutor(
-            answers=answers,
-            most=options.concurrency,
-            tell=complain,
-            address=options.ray_address,
-            workers=options.ray_workers,
-            cpus_per_worker=options.ray_cpus,
-        )
-    if options.ray_address is not None or options.ray_workers is not None:
-        raise UsageError("--ray-address and --ray-workers need --executor ray")
-    return _Interruptible(LocalExecutor(answers=answers, most=options.concurrency, tell=complain))
-
-
-def _sweep(
-    folder: Path,
-    sweep: Mapping[str, Any],
-    executor: Executor,
-    *,
-    deterministic: bool,
-    as_json: bool,
-) -> None:
-    """Runs the missing trials of a sweep and prints a summary."""
-    progress = carry_out(folder, sweep, executor, deterministic=deterministic)
-    _say_end(folder, str(sweep["name"]), progress, as_json=as_json)
-
-
-def carry_out(
-    folder: Path, sweep: Mapping[str, Any], executor: Executor, *, deterministic: bool
-) -> Progress:
-    """Runs the missing trials of a sweep and shows how far it is.
-
-    Args:
-        folder: of the ledger; made if it is missing.
-        sweep: the resolved sweep, as `Ledger.create` takes it.
-        executor: runs the trials.
-        deterministic: whether the executor's engines are deterministic.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C; the message says what is recorded.
-        StoppedError: the sweep broke off; what had ended is recorded.
-        LedgerError: the folder has the ledger of another sweep, or cannot be used.
-    """
-    if os.path.exists(folder / LEDGER_FILE):
-        with Ledger.open(folder) as ledger:
-            ledger.refuse_old()
-    trials = [Trial(**trial) for trial in sweep["trials"]]
-    console = SafeConsole(stderr=True)
-    try:
-        with sigterm_as_ctrl_c():
-            with heard_while_loading(), console.waiting("preparing the trials"):
-                provenance = _provenance(trials, deterministic=deterministic)
-            with (
-                _recording(folder, sweep, provenance) as ledger,
-                display_on(console, name=str(sweep["name"])) as display,
-                ProgressFile(folder) as file,
-            ):
-
-                def watch(progress: Progress) -> None:
-                    display(progress)
-                    file(progress)
-
-                progress = run_groups(
-                    trials,
-                    executor=executor,
-                    ledger=ledger,
-                    retries=sweep["retries"],
-                    watch=watch,
-                )
-    except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(_recorded(folder)) from interrupt
-    except Exception as error:
-        recorded = _recorded(folder)
-        if not recorded or not is_ours(error):
-            raise
-        raise StoppedError(f"{error}; {recorded}") from error
-    return progress
-
-
-def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:
-    """The provenance of the results that trials are about to have.
-
-    Raises:
-        ServingError: a model cannot be found.
-        ValueError: a planner, a domain or a setting no longer exists, or the user's own code
-            changed after the sweep began.
-    """
-    for first, *_ in by_kind(trials).values():
-        prepare_trial(first)
-    models = dict(pair for trial in trials for pair in Models.of(trial).configurations)
-    return collect_provenance(models=starmap(identify, models.items()), deterministic=deterministic)
-
-
-def _recording(folder: Path, sweep: Mapping[str, Any], provenance: Mapping[str, Any]) -> Ledger:
-    """Opens the ledger of a sweep, or makes it."""
-    if os.path.exists(folder / LEDGER_FILE):
-        return Ledger.resume(folder, provenance, sweep=sweep)
-    return Ledger.create(folder, sweep, provenance)
+        Trust.of(trust).check_trials(Trial(**trial) for trial in begun["trials"])
+    progress = carry_out(folder, begun, running, deterministic=deterministic)
+    _say_end(folder, str(begun["name"]), progress, as_json=as_json)
 
 
 def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> None:
+    from llm_planning.experiments.display import clock
+    from llm_serving.terminal import say, say_json
+
     if as_json:
-        summary = {
-            "folder": str(folder),
-            "name": name,
-            "total": progress.total,
-            "kept": progress.kept,
-            "done": progress.done,
-            "failed": progress.failed,
-            "retried": progress.retried,
-            "seconds": round(progress.seconds, 3),
-            "written_tokens": progress.load.written_tokens,
-        }
-        say(json.dumps(summary))
+        counts = ("total", "kept", "done", "failed", "retried")
+        say_json(
+            {
+                "folder": str(folder),
+                "name": name,
+                **{count: getattr(progress, count) for count in counts},
+                "seconds": round(progress.seconds, 3),
+                "written_tokens": progress.load.written_tokens,
+            }
+        )
         return
     kept = f", {progress.kept} from earlier runs" if progress.kept else ""
     say(
         f"{name}: all {progress.total} trials finished{kept}; "
         f"{progress.done} done and {progress.failed} failed in {clock(progress.seconds)}"
     )
+    say(f"Files: {folder}")
     if progress.failed:
-        say(f"why trials failed: llm-planning sweep status {folder}")
-    say(f"results: llm-planning sweep report {folder}")
+        say(f"Why trials failed: llm-planning sweep status {shlex.quote(str(folder))}")
+    say(f"Next: llm-planning sweep report {shlex.quote(str(folder))}")
 
 
-def _recorded(folder: Path) -> str:
-    """Says how many trials of a sweep that broke off are recorded; "" without a ledger."""
-    try:
-        with Ledger.open(folder) as ledger:
-            finished, total = len(ledger.finished()), len(ledger.sweep["trials"])
-    except LedgerError:
-        return ""
-    return (
-        f"{finished} of {total} trials are recorded; to go on: llm-planning sweep resume {folder}"
+@app.command()
+def status(folder: SweepFolderArgument, *, as_json: JsonOption = False) -> None:
+    """Shows how far a sweep is, also while it runs; exits with 1 if it cannot be read."""
+    from llm_planning.commands.sweep_results import shortened, status_of
+    from llm_planning.experiments.ledger import Ledger
+    from llm_serving.terminal import SafeConsole, literal, say_json
+
+    with Ledger.open(folder) as ledger:
+        found = status_of(ledger)
+    if as_json:
+        say_json({"folder": str(folder), **found})
+        return
+    console = SafeConsole()
+    for line in (
+        "{name}: {finished} of {total} trials finished, {done} done, {failed} failed, {left} left",
+        "{calls} calls, {prompt_tokens} tokens read, {completion_tokens} written",
+    ):
+        console.print(literal(line.format_map(found)), soft_wrap=True)
+    for reason, count in found["errors"].items():
+        console.print(literal(f"{count} x {shortened(reason)}"), soft_wrap=True)
+
+
+@app.command()
+def report(
+    folder: SweepFolderArgument,
+    *,
+    by: ByOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    as_json: JsonOption = False,
+) -> None:
+    """Shows success, calls, tokens and seconds of each planner and setting, with intervals.
+
+    Exits with 1 if the sweep cannot be read; with 2 for a field that trials do not have.
+    """
+    from rich.table import Table
+
+    from llm_planning.commands.sweep_results import groups_of
+    from llm_planning.experiments.ledger import Ledger
+    from llm_planning.experiments.runs import UnknownFieldError, read_runs
+    from llm_planning.experiments.summary import summary
+    from llm_serving.terminal import SafeConsole, literal, say, say_json
+
+    with refusing(UnknownFieldError), Ledger.open(folder) as ledger:
+        found = summary(read_runs(ledger), by=by or None)
+    if as_json:
+        say_json({"folder": str(folder), "groups": groups_of(found)})
+        return
+    done, failed, left = (
+        sum(getattr(group, count) for group in found.groups)
+        for count in ("done", "failed", "pending")
     )
+    say(f"{done} trials are done, {failed} failed and {left} are left.")
+    table = Table()
+    for column in found.header:
+        table.add_column(literal(column))
+    for cells in found.cells:
+        table.add_row(*map(literal, cells))
+    # A pipe has no width, so cells are not cut.
+    SafeConsole(width=None if sys.stdout.isatty() else 200).print(table)
+    say(f"Files: {folder}")
+    say(f"Next: llm-planning view {shlex.quote(str(folder))}")
+
+
+@app.command()
+def export(folder: SweepFolderArgument, *, out: TableOption, as_json: JsonOption = False) -> None:
+    """Writes a row for every finished trial to a CSV or Parquet file.
+
+    Exits with 1 if the sweep cannot be read; with 2 for a file that cannot be written.
+    """
+    from llm_kernels.files import TargetError, check_target
+    from llm_planning.experiments.export import export as export_ledger
+    from llm_planning.experiments.ledger import Ledger
+    from llm_serving.terminal import say, say_json
+
+    with refusing(TargetError):
+        check_target(out)
+    with Ledger.open(folder) as ledger:
+        rows = export_ledger(ledger, out)
+    if as_json:
+        say_json({"folder": str(folder), "file": str(out), "rows": rows})
+    else:
+        say(f"{out}: {rows} rows")

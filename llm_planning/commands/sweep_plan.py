@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from llm_planning.experiments.display import clock, display_on
+from llm_planning.experiments.display import Display, clock
 from llm_planning.experiments.forecast import by_kind, choose_samples, forecast
 from llm_planning.experiments.runs import trial_record, varying
 from llm_serving.terminal import SafeConsole, harmless, literal, say
@@ -26,7 +26,7 @@ def run_samples(trials: Sequence[Trial], count: int, executor: Executor) -> Fore
     Raises:
         ServingError: a model cannot be served, or its engine stopped.
     """
-    with display_on(SafeConsole(stderr=True), name="samples") as display:
+    with Display(SafeConsole(stderr=True), name="samples") as display:
         return forecast(
             trials, samples=choose_samples(trials, count), executor=executor, watch=display
         )

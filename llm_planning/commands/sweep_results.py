@@ -1,88 +1,22 @@
-"""`llm-planning sweep status|report|export`: reads a ledger, at any time."""
+"""What a ledger holds, at any time, as JSON."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from llm_kernels.files import TargetError, check_target
-from llm_planning.endings import refusing
-from llm_planning.experiments.export import export as export_ledger
-from llm_planning.experiments.ledger import Ledger
-from llm_planning.experiments.runs import UnknownFieldError, read_runs
-from llm_planning.experiments.summary import summary
 from llm_serving.request import Usage
-from llm_serving.terminal import SafeConsole, literal, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
+    from llm_planning.experiments.ledger import Ledger
     from llm_planning.experiments.summary import Summary
 
 _LONGEST_LINE = 200
 
 
-def status(folder: Path, *, as_json: bool) -> None:
-    """Shows how far a sweep is, also while it runs."""
-    with Ledger.open(folder) as ledger:
-        found = _status(ledger)
-    if as_json:
-        say(json.dumps({"folder": str(folder), **found}))
-        return
-    console = SafeConsole()
-    console.print(
-        literal(
-            f"{found['name']}: {found['finished']} of {found['total']} trials finished, "
-            f"{found['done']} done, {found['failed']} failed, {found['left']} left"
-        ),
-        soft_wrap=True,
-    )
-    console.print(
-        literal(
-            f"{found['calls']} calls, {found['prompt_tokens']} tokens read, "
-            f"{found['completion_tokens']} written"
-        ),
-        soft_wrap=True,
-    )
-    for reason, count in found["errors"].items():
-        console.print(literal(f"{count} x {_shortened(reason)}"), soft_wrap=True)
-
-
-def report(folder: Path, *, by: Sequence[str], as_json: bool) -> None:
-    """Shows success, calls, tokens and seconds of each planner and setting, with intervals."""
-    with refusing(UnknownFieldError), Ledger.open(folder) as ledger:
-        found = summary(read_runs(ledger), by=by or None)
-    if as_json:
-        say(json.dumps({"folder": str(folder), "groups": _groups(found)}))
-        return
-    table = Table()
-    for column in found.header:
-        table.add_column(literal(column))
-    for cells in found.cells:
-        table.add_row(*map(literal, cells))
-    # A pipe has no width, so cells are not cut.
-    SafeConsole(width=None if sys.stdout.isatty() else 200).print(table)
-
-
-def export(folder: Path, *, out: Path, as_json: bool) -> None:
-    """Writes a row for every finished trial to a CSV or Parquet file."""
-    with refusing(TargetError):
-        check_target(out)
-    with Ledger.open(folder) as ledger:
-        rows = export_ledger(ledger, out)
-    if as_json:
-        say(json.dumps({"folder": str(folder), "file": str(out), "rows": rows}))
-    else:
-        say(f"{out}: {rows} rows")
-
-
-def _status(ledger: Ledger) -> dict[str, Any]:
+def status_of(ledger: Ledger) -> dict[str, Any]:
+    """How far a sweep is, what it cost, and why trials failed."""
     sweep = ledger.sweep
     counts: Counter[str] = Counter()
     errors: Counter[str] = Counter()
@@ -109,7 +43,8 @@ def _status(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _groups(found: Summary) -> list[dict[str, Any]]:
+def groups_of(found: Summary) -> list[dict[str, Any]]:
+    """Each group of runs with its estimates."""
     return [
         {
             "by": dict(zip(found.by, group.values, strict=True)),
@@ -122,7 +57,7 @@ def _groups(found: Summary) -> list[dict[str, Any]]:
     ]
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     """Shortens a text to a line; the whole text is in the JSON output and in the ledger."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."

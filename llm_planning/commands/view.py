@@ -1,26 +1,127 @@
-"""`llm-planning view`: a trace, or two, as a page."""
+"""`llm-planning view`: a trace, or two, as a page; a sweep as pages."""
 
 from __future__ import annotations
 
-import json
-import webbrowser
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from llm_kernels.files import TargetError, check_target, write_durably
-from llm_planning.endings import refusing
-from llm_planning.viewer.reading import read_trace
-from llm_planning.viewer.trial_page import trial_page
-from llm_serving.terminal import complain, say
+import typer
 
-if TYPE_CHECKING:
-    from llm_planning.viewer.reading import ReadTrace
+from llm_planning.commands.options import MOST, JsonOption, named_path
+from llm_planning.endings import UsageError, refusing
 
-_ENDINGS = (".gz", ".jsonl", ".json")
+_USUAL_PAGES = 200
+"""Trials of a sweep that get a page, unless the user says how many."""
 
 
-def view(trace: Path, other: Path | None, *, out: Path | None, open_: bool, as_json: bool) -> None:
-    """Writes the page of a trace; the arguments are those of the command line."""
+def _pages(text: str) -> int:
+    """How many trials get a page.
+
+    Raises:
+        typer.BadParameter: it is neither `all`, nor `none`, nor a whole number.
+    """
+    if text in {"all", "none"}:
+        return MOST if text == "all" else 0
+    if text.isascii() and text.isdecimal() and len(text) <= len(str(MOST)):
+        return int(text)
+    raise typer.BadParameter("write `all`, `none` or a whole number")
+
+
+TraceArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRACE",
+        parser=named_path,
+        help="A trace (.json, .jsonl or .jsonl.gz), or a sweep's folder.",
+    ),
+]
+OtherArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="OTHER", parser=named_path, help="A second trace, to be put beside it."),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        parser=named_path,
+        help="The page; of a sweep a folder, or a file that ends in .html.  [default: ./NAME.html, "
+        "by the trace; FOLDER/pages of a sweep]",
+    ),
+]
+OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in the web browser.")]
+TrialsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="all|none|N",
+        parser=_pages,
+        help=f"Trials of a sweep that get a page.  [default: {_USUAL_PAGES}]",
+    ),
+]
+LiveOption = Annotated[
+    bool, typer.Option("--live", help="Show a sweep while it runs, on this machine alone.")
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, metavar="N", help="Port of --live.  [default: any that is free]"
+    ),
+]
+
+
+def view(
+    trace: TraceArgument,
+    other: OtherArgument = None,
+    *,
+    out: OutOption = None,
+    open_: OpenOption = False,
+    trials: TrialsOption = None,
+    live: LiveOption = False,
+    port: PortOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Writes a trace, or a sweep and its trials, as pages that work from disk, offline.
+
+    The page of a trace is one HTML file. What is missing of a damaged trace is said on the page and
+    on standard error. Of a sweep's folder, the pages are the sweep's own and those of some trials:
+    the first of every planner and task, then the second, and so on.
+
+    With --live, a sweep that runs is shown at a link that works once, for a browser of this machine
+    and until Ctrl-C.
+
+    Exits with 1 if a trace or a sweep cannot be read; with 2 if a page cannot be written there.
+    """
+    is_sweep = live or os.path.isdir(trace)
+    for option, odd, needed in (
+        ("OTHER", other is not None and is_sweep, "two traces"),
+        ("--trials", trials is not None and (live or not is_sweep), "a sweep without --live"),
+        ("--out", out is not None and live, "pages without --live, which writes none"),
+        ("--port", port is not None and not live, "--live"),
+    ):
+        if odd:
+            raise UsageError(f"{option} is for {needed}: leave it out")
+    if not is_sweep:
+        _write_page(trace, other, out=out, open_=open_, as_json=as_json)
+        return
+    from llm_planning.commands import view_sweep
+
+    if live:
+        view_sweep.live(trace, port=port or 0, open_=open_, as_json=as_json)
+    else:
+        most = _USUAL_PAGES if trials is None else trials
+        view_sweep.write(trace, out=out, most=most, open_=open_, as_json=as_json)
+
+
+def _write_page(
+    trace: Path, other: Path | None, *, out: Path | None, open_: bool, as_json: bool
+) -> None:
+    import webbrowser
+
+    from llm_kernels.files import TargetError, check_target, write_durably
+    from llm_planning.viewer.reading import read_trace
+    from llm_planning.viewer.trial_page import trial_page
+    from llm_serving.terminal import complain, say, say_json
+
     out = out or default_page(trace)
     with refusing(TargetError):
         check_target(out)
@@ -30,7 +131,11 @@ def view(trace: Path, other: Path | None, *, out: Path | None, open_: bool, as_j
             complain(f"note: {one.name}: {sentence}")
     write_durably(out, trial_page(traces))
     if as_json:
-        say(json.dumps({"page": str(out), "traces": [_told(one) for one in traces]}))
+        found = [
+            {"name": one.name, "events": len(one.events), "damage": list(one.damage)}
+            for one in traces
+        ]
+        say_json({"page": str(out), "traces": found})
     else:
         say(f"{out}")
     if open_ and not webbrowser.open(out.resolve().as_uri()):
@@ -40,10 +145,6 @@ def view(trace: Path, other: Path | None, *, out: Path | None, open_: bool, as_j
 def default_page(trace: Path) -> Path:
     """The page of a trace in the working directory, named after it."""
     name = trace.name
-    for ending in _ENDINGS:
+    for ending in (".gz", ".jsonl", ".json"):
         name = name.removesuffix(ending) or name
     return Path(f"{name}.html")
-
-
-def _told(one: ReadTrace) -> dict[str, object]:
-    return {"name": one.name, "events": len(one.events), "damage": list(one.damage)}

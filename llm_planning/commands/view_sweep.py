@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from llm_kernels.files import TargetError, check_target
-from llm_planning.cli.options import check_writable_folder
+from llm_planning.commands.options import check_writable_folder
 from llm_planning.endings import UsageError, refusing
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.interrupts import sigterm_as_ctrl_c

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from llm_planning.execution.option_settings import PromptSettings
     from llm_planning.execution.options import OptionDomain
-    from llm_planning.roles import Engines
+    from llm_planning.roles import Engines, Prompt
     from llm_planning.roles.oracles import Key
     from llm_planning.roles.seeing import See
 
@@ -207,20 +207,15 @@ class PlanRoles(Generic[S, A]):
         """
         domain, layout = self.domain, self.settings.layout
         plain = layout == "cached" and see == "words" and self.settings.reason == REASON
+
+        def prompt() -> Prompt:
+            text = self.template(name)
+            return compose(name, text, blocks, domain, layout, moment=moment, count=count, see=see)
+
         return RoleSpec(
             name=name,
             asks=asks,
-            prompt=partial(
-                compose,
-                name,
-                self.template(name),
-                blocks,
-                domain,
-                layout,
-                moment=moment,
-                count=count,
-                see=see,
-            ),
+            prompt=prompt,
             tell=fields_of_question,
             needs=MEMBERS,
             short=short_words(said, domain, tell=partial(told_in_short, domain))
@@ -268,7 +263,6 @@ class PlanRoles(Generic[S, A]):
         self, kinds: Sequence[str] = ()
     ) -> Rule[OptionState[S, A], Sequence[Candidate[A]]]:
         """The rule of `decompose`. An option errs on its own by a mistake of one of these kinds."""
-        mistakes: Mistakes[A] = Mistakes(self._rules, kinds)
 
         def right(question: OptionState[S, A]) -> list[Candidate[A]]:
             return [Candidate(one, one, "needed") for one in self._rules.advise(question.state)]
@@ -276,6 +270,7 @@ class PlanRoles(Generic[S, A]):
         def spoil(
             _: object, plan: Sequence[Candidate[A]], name: Key, rng: Random
         ) -> list[Candidate[A]]:
+            mistakes: Mistakes[A] = Mistakes(self._rules, kinds)
             spoilt = mistakes.in_plan([one.proposed for one in plan], name, rng)
             return [Candidate(one, one, "needed") for one in spoilt]
 

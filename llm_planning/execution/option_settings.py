@@ -39,7 +39,6 @@ class ReasonSettings(RoleSettings):
             papers set no limit.
     """
 
-    added: ClassVar[tuple[str, ...]] = ("reason",)
     read_when: ClassVar[ReadWhen] = {
         "reason": [When("roles", "a model that answers a role", _asks_model)]
     }
@@ -84,7 +83,6 @@ class ExecutionSettings(PromptSettings):
             `asked` once for each option (Appendix B), or `none` is given.
     """
 
-    added: ClassVar[tuple[str, ...]] = ("reason", "retrieved", "explanation")
     read_when: ClassVar[ReadWhen] = {
         "skills": [when("execution", "skills", "programs")],
         "retrieved": [when("execution", "programs"), by_model("code")],

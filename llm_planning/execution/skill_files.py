@@ -14,10 +14,10 @@ import os
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
-from filelock import FileLock
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from llm_kernels.files import make_folder, parse_json, read_regular, write_durably, write_json
@@ -138,6 +138,8 @@ class SkillFolder:
         Raises:
             SkillError: something in the folder cannot be written.
         """
+        from filelock import FileLock
+
         try:
             with FileLock(self.path / ".lock"):
                 yield
@@ -239,7 +241,7 @@ def _read_skill(path: Path) -> Skill:
     if taken := given.keys() & record.keys():
         raise _damaged(path, f"unknown key {shown(min(taken))}")
     try:
-        return _SKILL.validate_python({**record, **given})
+        return _skill().validate_python({**record, **given})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
@@ -279,4 +281,6 @@ def _named(path: Path) -> str:
     return printable(str(path))
 
 
-_SKILL: Final[TypeAdapter[Skill]] = TypeAdapter(Skill)
+@cache
+def _skill() -> TypeAdapter[Skill]:
+    return TypeAdapter(Skill)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from json import dumps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from llm_kernels.index import EmbeddingIndex
 from llm_kernels.quoting import shown
 from llm_planning.execution.programs import called_in, entry_of
 from llm_planning.execution.skill_files import (
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from llm_kernels.index import EmbeddingIndex
     from llm_planning.execution.programs import Primitives
 
 Embed: TypeAlias = "Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]"
@@ -147,6 +147,8 @@ class SkillLibrary:
         query, *vectors = await self._embed([_in_words(text), *map(_in_words, new.values())])
         index = self._index
         if index is None:
+            from llm_kernels.index import EmbeddingIndex
+
             index = self._index = EmbeddingIndex(len(query))
         # Another call may have embedded some of them while this one waited.
         rows = [

@@ -1,9 +1,8 @@
-"""The display of a running sweep: a live panel on a terminal, a line now and then elsewhere."""
+"""The display of a running sweep: some lines on a terminal, drawn anew while it runs."""
 
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 REFRESH_EVERY = 3.0
 """Seconds between two pictures on a terminal; at 2 they take 3.5 ms per planning trial."""
-
-LINE_EVERY = 30.0
-"""Seconds between two lines elsewhere."""
 
 WINDOW = 10.0
 """Seconds over which the speed is taken."""
@@ -57,91 +53,47 @@ class Speed:
         return (written - seen[0][1]) / elapsed if elapsed > 0 else 0.0
 
 
-class Display(ABC):
-    """Shows progress while it is entered, and its last state at the end.
+class Display:
+    """Shows on a terminal how far a sweep is while it is entered, and its last state at the end.
+
+    Some lines at the bottom are drawn anew every three seconds. Elsewhere nothing is shown.
 
     Args:
-        console: to draw on.
+        console: to draw on, usually standard error.
         name: of the sweep.
     """
 
     def __init__(self, console: Console, *, name: str) -> None:
-        self._console = console
         self._name = name
         self._speed = Speed()
-        self._shown = time.monotonic()
+        self._shown = 0.0
         self._latest: Progress | None = None
+        drawn = console.is_terminal
+        self._live = Live(console=console, auto_refresh=False, transient=False) if drawn else None
 
     def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._latest is not None:
             self._draw(self._latest)
+        if self._live is not None:
+            self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
         """Takes the newest progress; shows it if the last picture is old enough."""
         self._latest = progress
         now = time.monotonic()
-        if now - self._shown >= self._apart():
+        if now - self._shown >= REFRESH_EVERY:
             self._shown = now
             self._draw(progress)
 
-    @abstractmethod
-    def _apart(self) -> float:
-        """Seconds between two pictures."""
-
-    @abstractmethod
     def _draw(self, progress: Progress) -> None:
-        """Shows how far the sweep is."""
-
-
-class LiveDisplay(Display):
-    """Some lines at the bottom of a terminal, drawn anew every three seconds."""
-
-    def __init__(self, console: Console, *, name: str) -> None:
-        super().__init__(console, name=name)
-        self._shown = 0.0
-        self._live = Live(console=console, auto_refresh=False, transient=False)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        self._live.stop()
-
-    def _apart(self) -> float:
-        return REFRESH_EVERY
-
-    def _draw(self, progress: Progress) -> None:
-        speed = self._speed(progress.seconds, progress.load.written_tokens)
-        self._live.update(picture(self._name, progress, speed), refresh=True)
-
-
-class LineDisplay(Display):
-    """One line every half minute, for logs."""
-
-    def _apart(self) -> float:
-        return LINE_EVERY
-
-    def _draw(self, progress: Progress) -> None:
-        speed = self._speed(progress.seconds, progress.load.written_tokens)
-        said = ", ".join(f"{label} {value}" for label, value in facts(progress, speed))
-        line = f"{self._name}: {progress.finished} of {progress.total} trials, {said}"
-        self._console.print(literal(line), soft_wrap=True)
-
-
-def display_on(console: Console, *, name: str) -> Display:
-    """The display that suits a console.
-
-    Args:
-        console: usually standard error.
-        name: of the sweep.
-    """
-    kind = LiveDisplay if console.is_terminal else LineDisplay
-    return kind(console, name=name)
+        if self._live is not None:
+            speed = self._speed(progress.seconds, progress.load.written_tokens)
+            self._live.update(picture(self._name, progress, speed), refresh=True)
 
 
 def facts(progress: Progress, speed: float) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -16,21 +16,16 @@ from pydantic import ValidationError
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import Progress, run_sweep
 from llm_planning.model_configs import (
-    adapted,
-    serve_all,
+    serve,
     served_adapters,
     served_together,
     split_adapter,
 )
 from llm_planning.roles import Engines
-from llm_planning.sharing import sharing
-from llm_serving.cache import CachedEngine
 from llm_serving.config import EngineConfig, explain
-from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 from llm_serving.errors import EngineConfigError
 from llm_serving.request import ModelIdentity
-from llm_serving.response_store import ResponseCache, response_cache_path
 from llm_serving.vllm_arguments import on_gpu
 
 if TYPE_CHECKING:
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
     from llm_planning.experiments.pool import TrialPool
     from llm_planning.experiments.scheduler import ResultLedger
     from llm_planning.experiments.trial import Trial, TrialResult
-    from llm_serving.engine import Engine
     from llm_serving.vllm_engine import VllmEngine
 
 MOST = 256
@@ -137,20 +131,11 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
     """
     alone = answers is Answers.DETERMINISTIC and not use_invariant_kernels()
     limits = {"max_batch": 1} if alone else {}
-    with ExitStack() as opened:
-        opened.enter_context(sharing(on_disk=answers is Answers.CACHED))
-        encoder = answers_cache = None
-        if answers is Answers.CACHED:
-            answers_cache = opened.enter_context(closing(ResponseCache(response_cache_path())))
-            encoder = opened.enter_context(closing(TextEncoder()))
-        configurations = dict(models.configurations)
-        groups = served_together(configurations)
-        configs = [_served({name: configurations[name] for name in names}) for names in groups]
-        gauges = opened.enter_context(serve_all(configs, encoder, limits=limits))
-        asked: dict[str, Engine] = {}
-        for names, served in zip(groups, gauges, strict=True):
-            cached = served if answers_cache is None else CachedEngine(served, answers_cache)
-            asked |= {name: adapted(cached, name) for name in names}
+    named = dict(models.configurations)
+    configs = {
+        names: _served({name: named[name] for name in names}) for names in served_together(named)
+    }
+    with serve(configs, cached=answers is Answers.CACHED, limits=limits) as (gauges, asked):
 
         def engines(trial: Trial) -> Engines:
             by_role = {role: asked[name] for role, name in trial.role_models.items()}

@@ -38,9 +38,8 @@ MOST_CELLS = 10**8
 
 _INTEGERS = range(-(2**63), 2**63)
 
-_TEXTS = ("prompts", "templates")
-"""Fields of a provenance that are left out: they are long and alike in most rows."""
-
+_PROMPTS = "prompts"
+"""The field of a provenance that is left out: it is long and alike in most rows."""
 
 _TEXT_FIELDS = ("planner", "domain", "task", "model", "status", "role_models.", "provenance")
 """Prefixes of fields that hold texts, even if these look like numbers in a CSV file."""
@@ -85,7 +84,7 @@ def columns(ledger: Ledger) -> list[Column]:
     rows = list(ledger.rows())
     # Read after the rows, as a writer may be adding to both tables.
     provenances = {
-        id_: dict(_leaves("provenance", {k: v for k, v in known.items() if k not in _TEXTS}))
+        id_: dict(_leaves("provenance", {k: v for k, v in known.items() if k != _PROMPTS}))
         for id_, known in ledger.provenances.items()
     }
     records = [_record(row, ledger, provenances[row.provenance]) for row in rows]

@@ -243,7 +243,7 @@ class _Product:
                     excluding = [one for one in here if _has(one.task, task)]
                     for seed in self._seeds(excluding):
                         trial = Trial(
-                            planner=row.spec.recorded_as,
+                            planner=row.spec.name,
                             domain=row.domain.name,
                             task=task,
                             model=model,
@@ -289,10 +289,9 @@ class _Product:
 
         A combination that is excluded for every task, model and seed need not be possible.
         """
-        names = {*row.spec.names}
-        clauses = [one for one in self.clauses if not one.planner or names & {*one.planner}]
+        clauses = [one for one in self.clauses if _has(one.planner, row.spec.name)]
         clauses = [one for one in clauses if _has(one.domain, row.domain.name)]
-        defaults = choose(row.spec, row.domain, {}).every_value() if clauses else {}
+        defaults = choose(row.spec, row.domain, {}).to_json() if clauses else {}
         for given in row.combinations():
             covering = [one for one in clauses if _covers(one, {**defaults, **given}, row.spec)]
             whole = any(
@@ -343,7 +342,7 @@ def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
     rows = [row for product in products for row in product.rows]
     keys = {key for row in rows for key in known_keys(row.spec, row.domain)}
     for what, names, known in (
-        ("planner", clause.planner, {name for row in rows for name in row.spec.names}),
+        ("planner", clause.planner, {row.spec.name for row in rows}),
         ("domain", clause.domain, {row.domain.name for row in rows}),
         ("task", clause.task, {task for row in rows for task in row.tasks}),
         ("setting", [key.removeprefix(FOREIGN) for key in clause.settings], keys),

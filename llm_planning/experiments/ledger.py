@@ -34,7 +34,6 @@ from llm_planning.experiments.ledger_rows import (
     encode_sweep,
     repeatable,
 )
-from llm_planning.experiments.ledger_schema import version_of
 from llm_planning.experiments.traces import TraceFolder, repeatable_digest
 from llm_planning.experiments.trial import Trial
 from llm_planning.trace_file import TraceError
@@ -78,7 +77,6 @@ class Ledger:
         self._provenance = provenance
         self._turn = threading.Lock()
         self._prompts: set[tuple[str, ...]] = set()
-        self._version = version_of(connection)
 
     @classmethod
     def create(
@@ -143,7 +141,7 @@ class Ledger:
         """Opens a ledger for reading, at any time.
 
         Raises:
-            LedgerError: there is none, or it is damaged or of an unknown version.
+            LedgerError: there is none, or it is damaged or of another version.
         """
         return cls(folder, ledger_file.connect_to_read(folder / LEDGER_FILE))
 
@@ -152,18 +150,6 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def refuse_old(self) -> None:
-        """Makes sure that results can be added.
-
-        Raises:
-            LedgerError: the ledger has version 1, whose trials have other keys.
-        """
-        if self._version == 1:
-            raise LedgerError(
-                f"the ledger {self._file} has version 1, which is reported but not resumed: begin "
-                "the sweep anew in another folder, or resume it with the llm-planning that began it"
-            )
 
     def close(self) -> None:
         """Closes the file and lets other processes record."""
@@ -247,7 +233,7 @@ class Ledger:
                 continue
             with decoding(self._file):
                 (values,) = self._select(SELECT_ROW, (number,))
-                row = decode_row(values, self._traces, version=self._version, provenances=known)
+                row = decode_row(values, self._traces, provenances=known)
             seen.add(number)
             yield row
 
@@ -276,7 +262,7 @@ class Ledger:
 
     @property
     def sweep(self) -> Mapping[str, Any]:
-        """The resolved sweep that the ledger was made with, its trials with the fields of today."""
+        """The resolved sweep that the ledger was made with."""
         rows = self._select("SELECT content FROM sweep LIMIT 2")
         with decoding(self._file):
             if len(rows) != 1:
@@ -290,7 +276,7 @@ class Ledger:
         return tuple(
             self._each(
                 "SELECT key, content FROM trials ORDER BY number",
-                lambda key, content: decode_trial(content, key=key, version=self._version),
+                lambda key, content: decode_trial(content, key=key),
             )
         )
 
@@ -301,7 +287,7 @@ class Ledger:
         If models were asked, its `prompts` has the fixed texts of the prompts: planner -> role ->
         SHA-256 -> text.
         """
-        prompts = self._select("SELECT * FROM prompts") if self._version > 1 else []
+        prompts = self._select("SELECT * FROM prompts")
         # Selected after the prompts, as a writer may be adding to both tables.
         statement = "SELECT id, content FROM provenances ORDER BY rowid"
         with self._turn, explaining(self._file), decoding(self._file):
@@ -348,7 +334,6 @@ class Ledger:
             content = canonical(provenance)
             id_ = hashlib.sha256(content.encode()).hexdigest()[:16]
             ledger = cls(folder, connection, lock=lock, provenance=id_)
-            ledger.refuse_old()
             if sweep is not None:
                 ledger._refuse_other(sweep)
             ledger._clean()

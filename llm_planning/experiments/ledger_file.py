@@ -15,12 +15,10 @@ from llm_kernels.files import make_folder, sync_folder
 from llm_kernels.quoting import printable
 from llm_planning.experiments.ledger_schema import (
     APPLICATION_ID,
-    READABLE,
+    TABLES,
     VERSION,
     find_flaw,
     restrain,
-    tables,
-    version_of,
 )
 from llm_serving.database import code_of, connect, tells_of_damage
 
@@ -172,9 +170,8 @@ def connect_to_write(path: Path) -> sqlite3.Connection:
     connection = _connect(path, "mode=rw")
     with explaining(path), _closing_on_error(connection):
         connection.execute("PRAGMA synchronous = FULL")
-        if version_of(connection) == VERSION:
-            # A copy may be in another mode, in which a killed commit leaves a journal.
-            connection.execute("PRAGMA journal_mode = WAL")
+        # A copy may be in another mode, in which a killed commit leaves a journal.
+        connection.execute("PRAGMA journal_mode = WAL")
     return connection
 
 
@@ -241,16 +238,15 @@ def _closing_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    version = version_of(connection)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise LedgerError(f"{path} is another program's database: name another folder")
-    if version not in READABLE:
-        known = " and ".join(map(str, READABLE))
+    if version != VERSION:
         raise LedgerError(
-            f"the ledger {path} has version {version}, and this program reads {known}: "
+            f"the ledger {path} has version {version}, and this program reads {VERSION}: "
             "use the version of llm-planning that began the sweep, or begin it anew elsewhere"
         )
-    flaw = find_flaw(connection, version)
+    flaw = find_flaw(connection)
     if flaw is not None:
         raise _damaged(path, flaw)
 
@@ -264,7 +260,7 @@ def _write(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     connection = connect(path, "mode=rwc")
     try:
         connection.execute("BEGIN")
-        for statement in tables(VERSION):
+        for statement in TABLES:
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -174,14 +174,13 @@ def decode_result(
 
 
 def decode_row(
-    values: Sequence[Any], traces: TraceFolder, *, version: int, provenances: Collection[str]
+    values: Sequence[Any], traces: TraceFolder, *, provenances: Collection[str]
 ) -> LedgerRow:
     """Decodes a row that `SELECT_ROW` found.
 
     Args:
         values: the row's columns.
         traces: the folder of the ledger's traces.
-        version: of the ledger.
         provenances: ids of the provenances in the ledger.
     """
     content, key, attempts, started, seconds, provenance, sha256, *columns = values
@@ -190,11 +189,10 @@ def decode_row(
         raise ValueError(f"the provenance of the trial {key} is missing")
     if sha256 is not None:
         check_sha256(sha256, "the hash of a trace")
-    trial = decode_trial(content, key=key, version=version)
-    result = decode_result(columns, trial=trial, started=started, seconds=seconds)
+    trial = decode_trial(content, key=key)
     return LedgerRow(
         key=key,
-        result=_of_version_1(result) if version == 1 else result,
+        result=decode_result(columns, trial=trial, started=started, seconds=seconds),
         attempts=check_count(attempts, "the attempts of a trial", least=1),
         provenance=provenance,
         trace=None if sha256 is None else traces.path(key),
@@ -221,18 +219,12 @@ def encode_sweep(sweep: Mapping[str, Any]) -> tuple[str, list[tuple[int, str, st
     return content, rows
 
 
-def decode_trial(content: object, *, key: str, version: int) -> Trial:
-    """Decodes a trial of any readable version.
-
-    Args:
-        content: the trial's JSON text.
-        key: the trial's key in the ledger, which in version 1 differs from `Trial.key`.
-        version: of the ledger.
-    """
+def decode_trial(content: object, *, key: str) -> Trial:
+    """Decodes the JSON text of a trial that has this key."""
     fields = read_object(content, "a trial", _TRIAL)
     try:
-        read = Trial(**fields) if version > 1 else Trial.of_version_1(fields)
-    except (TypeError, KeyError) as error:
+        read = Trial(**fields)
+    except TypeError as error:
         raise ValueError(f"a trial has missing or unknown fields: {error}") from error
     for name in ("planner", "domain", "task", "model", "source"):
         check_text(getattr(read, name), f"the {name} of a trial")
@@ -243,7 +235,7 @@ def decode_trial(content: object, *, key: str, version: int) -> Trial:
         check_text(other, "a role's model of a trial")
     for configuration in read.engines.values():
         check_mapping(configuration, "an engine's configuration of a trial")
-    if version > 1 and read.key != key:
+    if read.key != key:
         raise ValueError(f"the key {key} is not that of its trial")
     return read
 
@@ -272,7 +264,7 @@ def decode_provenances(
 
     Args:
         rows: id and content of each provenance.
-        prompts: the rows of the table `prompts`; empty in version 1.
+        prompts: the rows of the table `prompts`.
     """
     found = {
         check_text(id_, "the id of a provenance"): read_object(content, "a provenance")
@@ -317,14 +309,6 @@ def repeatable(row: LedgerRow, trace: str | None) -> list[Any]:
 def canonical(value: object) -> str:
     """JSON whose bytes are the same for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _of_version_1(result: TrialResult) -> TrialResult:
-    """Moves a success that a model claimed for its own plan, as in version 1, to the metrics."""
-    if result.metrics.get("success_basis") != "predicted":
-        return result
-    metrics = {**result.metrics, "predicted_success": result.success}
-    return replace(result, success=None, metrics=metrics)
 
 
 def _encode_trace(result: TrialResult) -> bytes | None:

@@ -16,7 +16,6 @@ from llm_serving.database import distrust
 # "LLPL" in ASCII: distinguishes ledgers from other SQLite databases.
 APPLICATION_ID = 0x4C4C504C
 VERSION = 2
-READABLE = (1, VERSION)
 
 LONGEST_ROW = 2**24
 """Bytes of a row, at most."""
@@ -29,18 +28,18 @@ _STEPS_AT_ONCE = 1_000
 _MOST_TURNS = 100
 
 # A trial's number is its place in the sweep.
-_TABLES = {
-    "sweep": "CREATE TABLE sweep (content TEXT NOT NULL)",
-    "trials": """CREATE TABLE trials (
+TABLES = (
+    "CREATE TABLE sweep (content TEXT NOT NULL)",
+    """CREATE TABLE trials (
         number INTEGER PRIMARY KEY,
         key TEXT NOT NULL UNIQUE,
         content TEXT NOT NULL
     )""",
-    "provenances": """CREATE TABLE provenances (
+    """CREATE TABLE provenances (
         id TEXT PRIMARY KEY,
         content TEXT NOT NULL
     )""",
-    "prompts": """CREATE TABLE prompts (
+    """CREATE TABLE prompts (
         provenance TEXT NOT NULL REFERENCES provenances (id),
         planner TEXT NOT NULL,
         role TEXT NOT NULL,
@@ -48,7 +47,7 @@ _TABLES = {
         content TEXT NOT NULL,
         PRIMARY KEY (provenance, planner, role, sha256)
     )""",
-    "results": """CREATE TABLE results (
+    """CREATE TABLE results (
         trial INTEGER PRIMARY KEY REFERENCES trials (number),
         status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
         success INTEGER,
@@ -63,7 +62,7 @@ _TABLES = {
         trace_sha256 TEXT,
         trace_bytes INTEGER
     )""",
-    "failed_attempts": """CREATE TABLE failed_attempts (
+    """CREATE TABLE failed_attempts (
         trial INTEGER NOT NULL REFERENCES trials (number),
         attempt INTEGER NOT NULL,
         usage TEXT NOT NULL,
@@ -73,20 +72,7 @@ _TABLES = {
         provenance TEXT NOT NULL REFERENCES provenances (id),
         PRIMARY KEY (trial, attempt)
     )""",
-}
-
-
-def version_of(connection: sqlite3.Connection) -> int:
-    """The version of a ledger: in 1, trials have other fields, and there are no prompts."""
-    ((version,),) = connection.execute("PRAGMA user_version")
-    return int(version)
-
-
-def tables(version: int) -> tuple[str, ...]:
-    """The statements that create the tables of a version; 1 has no prompts."""
-    return tuple(
-        statement for name, statement in _TABLES.items() if version > 1 or name != "prompts"
-    )
+)
 
 
 def restrain(connection: sqlite3.Connection) -> None:
@@ -95,8 +81,8 @@ def restrain(connection: sqlite3.Connection) -> None:
     distrust(connection, longest=LONGEST_ROW)
 
 
-def find_flaw(connection: sqlite3.Connection, version: int) -> str | None:
-    """Finds what is wrong with a file as a ledger of a version; None if nothing is.
+def find_flaw(connection: sqlite3.Connection) -> str | None:
+    """Finds what is wrong with a file as a ledger of `VERSION`; None if nothing is.
 
     Without a flaw every page belongs to one table, so that every later read ends.
 
@@ -116,16 +102,16 @@ def find_flaw(connection: sqlite3.Connection, version: int) -> str | None:
         return "its schema is not text"
     finally:
         connection.set_progress_handler(None, 0)
-    if found != _expected(version):
-        return f"its tables are not those of version {version}"
+    if found != _expected():
+        return f"its tables are not those of version {VERSION}"
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     return None if found == "ok" else str(found)
 
 
 @cache
-def _expected(version: int) -> frozenset[tuple[object, ...]]:
+def _expected() -> frozenset[tuple[object, ...]]:
     with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in tables(version):
+        for statement in TABLES:
             connection.execute(statement)
         return _schema(connection)
 

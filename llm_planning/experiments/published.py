@@ -42,7 +42,7 @@ The table, a row and a column may have a `where`; a cell measures the runs that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -57,7 +57,6 @@ from pydantic import (
 from llm_planning.experiments.runs import check_field_name, is_trial_field
 from llm_planning.experiments.statistics import Interval  # noqa: TC001 (a model's field)
 from llm_planning.names import remedy
-from llm_planning.registry import recorded_as
 
 Text: TypeAlias = str | int | float
 Scalar: TypeAlias = str | int | float | bool | None
@@ -74,17 +73,9 @@ def _tuples(where: object) -> object:
     if not isinstance(where, Mapping):
         return where
     return {
-        field: tuple(
-            _as_recorded(field, value)
-            for value in (values if isinstance(values, list | tuple) else (values,))
-        )
+        field: tuple(values) if isinstance(values, list | tuple) else (values,)
         for field, values in where.items()
     }
-
-
-def _as_recorded(field: str, value: Any) -> Any:  # noqa: ANN401  (any value of a file)
-    """Replaces a planner's name by the one in ledgers; leaves values of other fields alone."""
-    return recorded_as(value) if field == "planner" else value
 
 
 def _checked(where: Values) -> Values:
@@ -300,11 +291,6 @@ class Comparison(Part):
     unit: TrialField | None = None
     published: Text | None = None
 
-    @field_validator("first", "second")
-    @classmethod
-    def _as_recorded(cls, chosen: dict[str, Scalar]) -> dict[str, Scalar]:
-        return {field: _as_recorded(field, value) for field, value in chosen.items()}
-
     @model_validator(mode="after")
     def _same_fields(self) -> Comparison:
         if not self.first or set(self.first) != set(self.second):
@@ -509,5 +495,4 @@ class PublishedTable(Part):
 
     def name(self, value: object) -> str:
         """The name of a value in labels and legends."""
-        names = {str(recorded_as(named)): name for named, name in self.names.items()}
-        return names.get(str(value), str(value))
+        return self.names.get(str(value), str(value))

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.names import remedy
-from llm_planning.registry import left_out
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
@@ -197,11 +196,10 @@ def runs_of(records: Iterable[RunRecord]) -> Runs:
 
 
 def trial_record(trial: Trial) -> dict[str, Any]:
-    """The fields of a trial. A setting that it leaves out (`Settings.added`) has its default."""
+    """The fields of a trial."""
     named = {field: getattr(trial, field) for field in TRIAL_FIELDS}
     roles = {f"role_models.{role}": name for role, name in trial.role_models.items()}
-    settings = {**left_out(trial.planner, trial.domain), **trial.settings}
-    return named | roles | {f"settings.{key}": value for key, value in settings.items()}
+    return named | roles | {f"settings.{key}": one for key, one in trial.settings.items()}
 
 
 def result_record(result: TrialResult, *, attempts: int) -> dict[str, Any]:

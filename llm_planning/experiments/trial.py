@@ -25,15 +25,14 @@ class Trial:
     """Planner x domain x task x models x seed x settings, and the hash of the user's own code.
 
     Attributes:
-        planner: its name in `PlannerSpec.recorded_as`.
+        planner: name of the planner.
         domain: name of the domain.
         task: a task of the domain.
         model: any name that `find_config` takes, or "none".
         role_models: role -> model, for roles with their own model.
         seed: of every draw.
         settings: all settings of planner and domain, defaults included, so that a default makes the
-            same trial whether or not it was written down. Only the defaults of settings that were
-            added after trials had been recorded are left out (`Settings.added`).
+            same trial whether or not it was written down.
         engines: model -> its configuration when the sweep was read, as JSON, so that other settings
             of an engine make another trial. "none" has no configuration.
         source: hash of the user's own files; see `running.source_of`.
@@ -48,26 +47,6 @@ class Trial:
     settings: Mapping[str, Any] = field(default_factory=dict)
     engines: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
-
-    @classmethod
-    def of_version_1(cls, fields: Mapping[str, Any]) -> Self:
-        """Converts a trial of a ledger of version 1.
-
-        Version 1 had one other model, for the roles of the world model, and no configurations.
-        """
-        world = fields["world_model"]
-        renamed = {("textgame", name): f"mc-dml-{name}" for name in ("puct", "uct")}
-        return cls(
-            planner=renamed.get((fields["environment"], fields["planner"]), fields["planner"]),
-            domain=fields["environment"],
-            task=fields["task"],
-            model=fields["model"],
-            role_models=dict.fromkeys(("dynamics", "reward", "termination"), world)
-            if world
-            else {},
-            seed=fields["seed"],
-            settings=fields["settings"],
-        )
 
     def to_json(self) -> dict[str, Any]:
         """The trial as JSON values, in a fixed order."""

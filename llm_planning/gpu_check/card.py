@@ -24,7 +24,7 @@ def machine(model: str) -> Found:  # noqa: ARG001 - nothing is opened
     """Driver, card, compiler, torch, packages: what `doctor` says."""
     import torch
 
-    from llm_planning.commands.doctor import examine
+    from llm_planning.commands.doctor_checks import examine
 
     found = {check.name: f"{check.status}: {check.detail}" for check in examine()}
     cuda = torch.version.cuda

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 from llm_planning.names import Catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llm_planning.specs import PlannerSpec
 
 PLANNERS: Final[Catalogue[PlannerSpec]] = Catalogue(
@@ -42,9 +40,3 @@ PLANNERS: Final[Catalogue[PlannerSpec]] = Catalogue(
     }
 )
 """Every planner by name."""
-
-ALIASES: Final[Mapping[str, str]] = {
-    "xenon-names": "xenon-plus-a1",
-    "xenon-names-mined-closed-ranked": "xenon-plus-a4",
-}
-"""Names that planners had before -> theirs."""

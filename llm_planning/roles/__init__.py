@@ -10,7 +10,6 @@ from llm_planning.roles.asking import (
     TextRole,
 )
 from llm_planning.roles.assignment import (
-    ROLE_SETTINGS,
     OwnModel,
     Profile,
     RoleAssignment,
@@ -27,7 +26,6 @@ from llm_planning.roles.oracles import Errors, Items, Kinds, Oracle, Rule
 from llm_planning.roles.walks import RuleWalks
 
 __all__ = [
-    "ROLE_SETTINGS",
     "AnyRole",
     "Asking",
     "DomainWithRules",

@@ -275,8 +275,11 @@ class Asking:
             SettingsError: neither a model nor the domain's rules can answer it, or it has a model
                 of its own that is not open.
         """
-        answer = self.by_rules(spec) or spec.answered_by(self.engines.of(spec.name))
-        return self.counted(spec, answer, votes=votes)
+        return self.counted(spec, self.by_rules(spec) or self.by_model(spec), votes=votes)
+
+    def by_model(self, spec: AnyRole[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
+        """The role, answered by its model."""
+        return spec.answered_by(self.engines.of(spec.name))
 
     def by_rules(self, spec: RoleRules[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
         """The role, answered by the domain's rules; None if a model answers it.

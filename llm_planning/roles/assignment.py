@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import model_validator
 
@@ -13,7 +14,6 @@ from llm_kernels.quoting import shown
 from llm_planning.model_configs import model_name, split_adapter
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError, When, identified
-from llm_serving.yaml_file import YamlError, file_hash, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -26,9 +26,6 @@ SHAPES = (
 
 WORDS = ("llm", "rules")
 """Values of `roles` that every planner knows."""
-
-ROLE_SETTINGS: Final = ("roles", "roles_sha256")
-"""The keys of `RoleSettings`, for the `added` of planners that got them later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +117,38 @@ def read_roles(
         return RoleAssignment(profile.errors)
     if value in WORDS:
         return RoleAssignment(_answerer(value))
+    from llm_serving.yaml_file import YamlError, file_hash
+
     try:
-        said = read_mapping(Path(value))
+        answerers = _answerers(value, file_hash(Path(value)))
     except YamlError as error:
         raise SettingsError(
             f"roles={value} is neither {' nor '.join(words_of(profile))} nor a file of roles: "
             f"{error}"
         ) from error
-    answerers: dict[str, Answerer] = {}
-    for role, who in said.items():
-        try:
-            answerers[str(role)] = _answerer(who)
-        except SettingsError as error:
-            raise SettingsError(f"roles={value}: role {role}: {error}") from error
     by_role = {role: who for role, who in answerers.items() if role in known}
     others = tuple(role for role in answerers if role not in known)
     return RoleAssignment("llm", by_role, others)
+
+
+@lru_cache(maxsize=64)
+def _answerers(path: str, sha256: str) -> Mapping[str, Answerer]:
+    """Role -> who answers it, by a file, which a sweep reads once and not for each of its trials.
+
+    Raises:
+        YamlError: it cannot be read.
+        SettingsError: it has an unknown value.
+    """
+    from llm_serving.yaml_file import read_mapping
+
+    del sha256  # Another file of this path is read anew.
+    answerers: dict[str, Answerer] = {}
+    for role, who in read_mapping(Path(path)).items():
+        try:
+            answerers[str(role)] = _answerer(who)
+        except SettingsError as error:
+            raise SettingsError(f"roles={path}: role {role}: {error}") from error
+    return answerers
 
 
 def words_of(profile: Profile | None) -> tuple[str, ...]:
@@ -241,5 +254,8 @@ class RoleSettings(Settings):
         if not isinstance(values, dict):
             return values
         roles = str(values.get("roles", "llm"))
-        found = "" if roles in words_of(cls.profile) else file_hash(Path(roles))
-        return identified(values, "roles", found)
+        if roles in words_of(cls.profile):
+            return identified(values, "roles", "")
+        from llm_serving.yaml_file import file_hash
+
+        return identified(values, "roles", file_hash(Path(roles)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence  # noqa: TC003 (a dataclass's field)
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from llm_planning.roles.cached_part import CachedPart
@@ -56,7 +57,10 @@ class TracingEngine(MeteredEngine):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._read: dict[EncodedPrompt, Prompt] = {}
-        self._cached = CachedPart(engine)
+
+    @cached_property
+    def _cached(self) -> CachedPart:
+        return CachedPart(self._engine)
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Applies the chat template and the tokenizer, and keeps the text for the trace."""

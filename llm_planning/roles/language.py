@@ -31,11 +31,11 @@ class OptionLanguage(Generic[A]):
         self._fields: dict[str, type[BaseModel]] = {
             name: create_model("Field", value=(kind, ...)) for name, kind in grammar.fields.items()
         }
-        # A long list of literals is a long regular expression, and validation is exact for it.
+        # Of literals and whole numbers, validation says the same as their regular expression.
         self._patterns = {
-            name: re.compile(constraint_of(self._fields[name]).regex)
-            for name, kind in grammar.fields.items()
-            if get_origin(kind) is not Literal
+            name: re.compile(constraint_of(field).regex)
+            for name, field in self._fields.items()
+            if not _validated(field.model_fields["value"].annotation)
         }
         self._known: set[A] = set()
 
@@ -65,3 +65,7 @@ class OptionLanguage(Generic[A]):
             )
         except (ValidationError, KeyError):
             return False
+
+
+def _validated(kind: object) -> bool:
+    return kind is int or get_origin(kind) is Literal

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from jinja2 import Environment, StrictUndefined, TemplateError, UndefinedError, nodes
 from pydantic import BaseModel
 
 from llm_serving.answers import constraint_of, parse
@@ -20,7 +20,7 @@ from llm_serving.request import Message, Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
-    from jinja2 import Template
+    from jinja2 import Environment, Template, nodes
 
     from llm_serving.engine import Engine
     from llm_serving.request import Image, Sampling
@@ -32,7 +32,13 @@ AnswerT = TypeVar("AnswerT")
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-_ENVIRONMENT = Environment(undefined=StrictUndefined, trim_blocks=True, autoescape=False)
+
+@cache
+def _environment() -> Environment:
+    # Imported here, as rules answer without words.
+    from jinja2 import Environment, StrictUndefined
+
+    return Environment(undefined=StrictUndefined, trim_blocks=True, autoescape=False)
 
 
 class Role(Protocol[QuestionT_contra, AnswerT_co]):
@@ -78,11 +84,13 @@ class Prompt:
         user: Sequence[str],
         constants: Mapping[str, object],
     ) -> None:
+        from jinja2 import TemplateError, nodes
+
         try:
             blocks = {
                 block.name: block.body
                 for source in sources
-                for block in _ENVIRONMENT.parse(source).find_all(nodes.Block)
+                for block in _environment().parse(source).find_all(nodes.Block)
             }
             self._system = Message("system", _compose(blocks, system, constants).render())
             self._user = _compose(blocks, user, constants)
@@ -98,6 +106,8 @@ class Prompt:
         Raises:
             PromptError: a value is missing.
         """
+        from jinja2 import UndefinedError
+
         try:
             return self._system, Message("user", self._user.render(given))
         except UndefinedError as error:
@@ -110,6 +120,8 @@ def _compose(
     blocks: Mapping[str, list[nodes.Node]], order: Sequence[str], constants: Mapping[str, object]
 ) -> Template:
     """Makes one template of the blocks in this order, with a blank line between them."""
+    from jinja2 import nodes
+
     body: list[nodes.Node] = []
     for name in order:
         if name not in blocks:
@@ -118,8 +130,8 @@ def _compose(
             body.append(nodes.Output([nodes.TemplateData("\n\n")]))
         body.extend(blocks[name])
     template = nodes.Template(body, lineno=1)
-    template.set_environment(_ENVIRONMENT)
-    return _ENVIRONMENT.from_string(template, globals=dict(constants))
+    template.set_environment(_environment())
+    return _environment().from_string(template, globals=dict(constants))
 
 
 def fields_of(question: object) -> dict[str, object]:

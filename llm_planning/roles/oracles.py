@@ -58,8 +58,6 @@ class Errors(Settings):
             such as dropped and verb; all of them by default.
     """
 
-    added = ("mistakes",)
-
     rate: Rate = 1.0
     rates: Mapping[str, Rate] = Field(default_factory=dict)
     unit: Literal["answer", "item"] = "answer"
@@ -184,9 +182,7 @@ class Oracle(Generic[QuestionT, AnswerT]):
 
     def describe(self) -> dict[str, object]:
         """Returns the role, its errors and the key of its draws, as JSON values."""
-        errors = self._errors.to_json()
-        if not self._errors.rates:
-            del errors["rates"]
+        errors = {k: v for k, v in self._errors.to_json().items() if v not in ({}, ())}
         return describe(self.name, errors, kind=self._errors.kind, seed=self._seed)
 
     def _rate(self, question: QuestionT) -> float:

@@ -62,7 +62,6 @@ _TYPES: Final[dict[str, str]] = {
     "update_reward": "f8",
     "question_at": "f8",
     "question_seconds": "f8",
-    "question_moment": "u4",
     "question_node": "i4",
     "question_edge": "i4",
     "question_about": "u4",
@@ -229,9 +228,7 @@ class Columns:
         self._row(
             question_at=_number(event.get("at", 0.0)),
             question_seconds=_number(event.get("seconds", 0.0)),
-            question_moment=self._size("moment_kind"),
-            # -2 in a trace of an earlier version, which does not say who asked.
-            question_node=-1 if "simulation" in event else -2,
+            question_node=-1,
             question_edge=-1,
             question_about=self.strings.add(str(event.get("about", ""))),
             question_role=self.strings.add(str(event.get("role", ""))),

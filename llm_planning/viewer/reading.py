@@ -23,7 +23,7 @@ LONGEST = 2**30
 
 _GZIP = b"\x1f\x8b"
 _FRAMED = 16 + zlib.MAX_WBITS
-_TOLD = 8
+_MOST_NUMBERS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +44,10 @@ class ReadTrace:
 
 
 def read_trace(path: Path) -> ReadTrace:
-    """Reads a trace of any version, whole or not.
+    """Reads a trace, whole or not.
 
     Args:
-        path: of JSON lines, of JSON lines in gzip, or of one JSON list of such lines.
+        path: holds JSON lines, plain or in gzip, or one JSON list of such lines.
 
     Raises:
         TraceError: the file cannot be read, or there is nothing of a trace in it.
@@ -70,12 +70,11 @@ def read_trace(path: Path) -> ReadTrace:
     if "format" in lines[0]:
         header = lines.pop(0)
         _check_header(header, damage)
-    elif "type" in lines[0]:
+    else:
         damage.append("Its header is missing: what was run is not known.")
-    events = [line if "type" in line else {**line, "type": "summary"} for line in lines]
     if header and not ends:
         damage.append("It is cut off: its last line is missing, and perhaps others before it.")
-    return ReadTrace(name=path.name, header=header, events=events, damage=tuple(damage))
+    return ReadTrace(name=path.name, header=header, events=lines, damage=tuple(damage))
 
 
 def _unpacked(content: bytes, damage: list[str]) -> bytes:
@@ -114,7 +113,7 @@ def _lines(content: bytes, damage: list[str]) -> tuple[list[Event], bool]:
     lines: list[Event] = []
     ends, others = False, 0
     for number, value in enumerate(values, 1):
-        kind = value.get("type", "summary") if isinstance(value, dict) else None
+        kind = value.get("type") if isinstance(value, dict) else None
         if kind == "end":
             ends = value.get("lines") == number
         elif isinstance(kind, str):
@@ -123,8 +122,6 @@ def _lines(content: bytes, damage: list[str]) -> tuple[list[Event], bool]:
             others += 1
     if others:
         damage.append(f"{others} of its lines are no objects with a type: they are left out.")
-    if not any("format" in line or "type" in line or "key" in line for line in lines):
-        return [], False
     return lines, ends
 
 
@@ -139,8 +136,11 @@ def _values(content: bytes, damage: list[str]) -> list[Any]:
         except (ValueError, RecursionError):
             wrong.append(number)
     if wrong:
-        told = ", ".join(map(str, wrong[:_TOLD])) + (" …" if len(wrong) > _TOLD else "")
-        damage.append(f"{len(wrong)} of its lines cannot be read and are left out: {told}.")
+        numbers = ", ".join(map(str, wrong[:_MOST_NUMBERS]))
+        more = " …" if len(wrong) > _MOST_NUMBERS else ""
+        damage.append(
+            f"{len(wrong)} of its lines cannot be read and are left out: {numbers}{more}."
+        )
     return values
 
 

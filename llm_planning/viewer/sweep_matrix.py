@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from llm_planning.registry import recorded_as, why_named_unfit
+from llm_planning.registry import why_named_unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -70,21 +70,15 @@ def _excluding(planner: str, domain: str, sweep: Mapping[str, Any]) -> Iterator[
         if not isinstance(block, dict):
             continue
         asked = block.get("planners")
-        if planner not in _recorded(asked) or domain not in _listed(block.get("domain", domain)):
+        if planner not in _listed(asked) or domain not in _listed(block.get("domain", domain)):
             continue
         for clause in _listed(block.get("exclude", [])):
             if not (isinstance(clause, dict) and clause.keys() & {"planner", "domain"}):
                 continue
-            named = planner in _recorded(clause.get("planner", planner))
+            named = planner in _listed(clause.get("planner", planner))
             if named and domain in _listed(clause.get("domain", domain)):
                 yield clause
 
 
-def _recorded(names: object) -> set[str]:
-    """The names of planners as trials have them."""
-    listed = names if isinstance(names, dict) else _listed(names)
-    return {str(recorded_as(name)) for name in listed}
-
-
 def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return list(value) if isinstance(value, list | dict) else [value]

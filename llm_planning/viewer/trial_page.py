@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.viewer.columns import Columns
 from llm_planning.viewer.difference import first_difference
+from llm_planning.viewer.ending import outcome_there, summary_there
 from llm_planning.viewer.page import page
 from llm_planning.viewer.texts import json_text
-from llm_planning.viewer.told import lenient_summary, metrics, plan, seconds, success
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llm_planning.viewer.reading import ReadTrace
 
 _IN_TREE = "tree"
-"""The part of a summary that is told at the edges of the tree, or by `subtask` lines."""
+"""The part of a summary that the page has at the edges of the tree, or from `subtask` lines."""
 
 
 def trial_page(traces: Sequence[ReadTrace]) -> bytes:
@@ -41,7 +41,7 @@ def _title(trace: ReadTrace) -> str:
 def _blocks(trace: ReadTrace) -> dict[str, bytes]:
     """What the page reads of one trace."""
     columns = Columns(trace.events)
-    summary = lenient_summary(trace.events)
+    summary = summary_there(trace.events)
     nodes = columns.nodes
     columns.detail_tree(summary.pop(_IN_TREE, None))
     unused = [
@@ -53,10 +53,7 @@ def _blocks(trace: ReadTrace) -> dict[str, bytes]:
         "name": trace.name,
         "header": trace.header,
         "damage": [*trace.damage, *unused],
-        "success": success(trace.events, summary),
-        "plan": plan(trace.events, summary),
-        "metrics": metrics(trace.events),
-        "seconds": seconds(trace.events),
+        **outcome_there(trace.events),
         "nodes": nodes,
         "summary": summary,
         "prompts": columns.prompts,

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     JsonValue,
-    SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -27,12 +25,6 @@ from llm_serving.yaml_file import MOST_BYTES, YamlError, read_mapping
 StructuredBackend: TypeAlias = Literal["outlines", "xgrammar", "guidance"]
 _AdapterName: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096)]
 """Often the path of a folder, whose length Linux limits so."""
-
-_ADDED = (
-    *("adapters", "adapters_sha256", "taught_sha256", "kv_dtype", "devices", "max_pixels"),
-    *("chat_template", "chat_template_kwargs"),
-)
-"""Fields that came after trials had been recorded."""
 
 
 class EngineConfig(BaseModel):
@@ -179,16 +171,6 @@ class EngineConfig(BaseModel):
         if pixels is not None and not others.data.get("images_per_prompt"):
             raise ValueError("no images are read: raise `images_per_prompt`, or leave it out")
         return pixels
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Keys of trials that use none of `_ADDED` are those of before there were any."""
-        written: dict[str, Any] = write(self)
-        for key in _ADDED:
-            default = type(self).model_fields[key].get_default(call_default_factory=True)
-            if getattr(self, key) == default:
-                written.pop(key, None)
-        return written
 
 
 def _is_template(text: str) -> bool:

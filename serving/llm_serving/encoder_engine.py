@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from llm_serving.encoder import TextEncoder
 from llm_serving.engine import CountingEngine
-from llm_serving.errors import NoModelError
+from llm_serving.errors import EngineStoppedError, NoModelError
 from llm_serving.request import ModelIdentity
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from llm_serving.encoder import TextEncoder
     from llm_serving.request import Completion, EncodedPrompt, Prompt, Request, Scores
 
 NO_MODEL = "none"
@@ -27,15 +27,18 @@ class EncoderEngine(CountingEngine):
     It embeds texts; every other request raises `NoModelError`.
 
     Args:
-        encoder: embeds, and is closed by its owner; None makes one that keeps no vectors.
+        encoder: embeds, and is closed by its owner; None makes one for the first text.
+        cached: whether that one shares the vectors that are kept on disk.
     """
 
     identity = ModelIdentity(name=NO_MODEL, revision=NO_MODEL, dtype=NO_MODEL)
 
-    def __init__(self, encoder: TextEncoder | None = None) -> None:
+    def __init__(self, encoder: TextEncoder | None = None, *, cached: bool = False) -> None:
         super().__init__()
-        self._encoder = encoder or TextEncoder(cache=None)
-        self._owns_encoder = encoder is None
+        self._encoder = encoder
+        self._cached = cached
+        self._own: TextEncoder | None = None
+        self._closed = False
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Refuses: there is no tokenizer.
@@ -67,12 +70,20 @@ class EncoderEngine(CountingEngine):
         _refuse()
 
     async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+        if self._closed:
+            raise EngineStoppedError(f"the engine {NO_MODEL!r} was closed: open another")
+        if self._encoder is None:
+            # Imported here, as most runs embed nothing.
+            from llm_serving.encoder import TextEncoder
+
+            self._encoder = self._own = TextEncoder(cache="shared" if self._cached else None)
         return await self._encoder.embed(texts)
 
     def close(self) -> None:
         """Closes the encoder, if it is the engine's own."""
-        if self._owns_encoder:
-            self._encoder.close()
+        self._closed = True
+        if self._own is not None:
+            self._own.close()
 
     async def aclose(self) -> None:
         """As `close`."""

@@ -200,9 +200,6 @@ class ResponseCache:
 def _json(key: bytes, value: object) -> bytes:
     if not isinstance(value, bytes):
         raise TypeError("a value that is not bytes")
-    # JSON begins with "[", deflate with "x". Earlier versions of this program left it plain.
-    if value[:1] == b"[":
-        return value
     unfolding = zlib.decompressobj(zdict=key)
     plain = unfolding.decompress(value, _LONGEST_VALUE)
     if not unfolding.eof or unfolding.unused_data:

@@ -7,10 +7,9 @@ stay where a text has lines. Square brackets are not markup.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
-import threading
-import time
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -77,12 +76,8 @@ class SafeConsole(Console):
         raise  # noqa: PLE0704 - called while BrokenPipeError is handled
 
 
-LINE_EVERY: Final = 30.0
-"""Seconds between two lines about long work, where no terminal shows a spinner."""
-
-
 class Waiting:
-    """Says what goes on while it is entered: a spinner on a terminal, else a line now and then.
+    """Says what goes on while it is entered: a live line on a terminal, nothing elsewhere.
 
     Args:
         console: to write on.
@@ -90,17 +85,11 @@ class Waiting:
     """
 
     def __init__(self, console: SafeConsole, what: str) -> None:
-        self._console = console
-        self._what = what
-        self._spinner = console.status(literal(what)) if console.is_terminal else None
-        self._ended = threading.Event()
-        self._lines = threading.Thread(target=self._write_lines, daemon=True)
+        self._line = console.status(literal(what)) if console.is_terminal else None
 
     def __enter__(self) -> Self:
-        if self._spinner is None:
-            self._lines.start()
-        else:
-            self._spinner.start()
+        if self._line is not None:
+            self._line.start()
         return self
 
     def __exit__(
@@ -109,24 +98,13 @@ class Waiting:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._ended.set()
-        if self._spinner is None:
-            self._lines.join()
-        else:
-            self._spinner.stop()
+        if self._line is not None:
+            self._line.stop()
 
     def update(self, what: str) -> None:
         """Says something else from now on."""
-        self._what = what
-        if self._spinner is not None:
-            self._spinner.update(literal(what))
-
-    def _write_lines(self) -> None:
-        # Its own thread, as loading and searching leave no time to whoever waits for them.
-        begun = time.monotonic()
-        while not self._ended.wait(LINE_EVERY):
-            line = f"{self._what} ({time.monotonic() - begun:.0f} s)"
-            self._console.print(literal(line), soft_wrap=True)
+        if self._line is not None:
+            self._line.update(literal(what))
 
 
 def progress() -> Progress:
@@ -193,6 +171,11 @@ def harmless(text: str) -> str:
 def say(text: str) -> None:
     """Writes lines to standard output, with a line break at the end."""
     sys.stdout.write(f"{harmless(text)}\n")
+
+
+def say_json(value: object) -> None:
+    """Writes a value to standard output, as JSON on a line."""
+    say(json.dumps(value))
 
 
 def complain(text: str) -> None:

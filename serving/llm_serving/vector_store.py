@@ -241,9 +241,7 @@ def _vector_bytes(digest: bytes, kept: object, size: int) -> bytes | None:
     if not isinstance(kept, bytes):
         return None
     content, checksum = kept[:size], kept[size:]
-    # Earlier versions of this program wrote no checksum.
-    sound = len(content) == size and checksum in {b"", _checksum(digest, content)}
-    return content if sound else None
+    return content if checksum == _checksum(digest, content) else None
 
 
 def _checksum(digest: bytes, content: bytes) -> bytes:

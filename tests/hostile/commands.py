@@ -191,7 +191,7 @@ class Parameter:
 @cache
 def commands() -> dict[str, tuple[Parameter, ...]]:
     """Command -> its parameters, arguments first and in order."""
-    from llm_planning.cli.app import app
+    from llm_planning.commands.app import app
 
     found = {
         name: tuple(_parameter(name, one, hints) for one in params)

@@ -110,7 +110,7 @@ _LINES = {
         {"type": "summary", "key": "x", "index": 0, "value": 1},
     ),
     "a deep line": _lines({"type": "belief", "belief": json.loads("[" * 800 + "]" * 800)}),
-    "the lines of version 1, broken": b'{"key": "x", "value": 1}\n7\n',
+    "lines without types": b'{"key": "x", "value": 1}\n7\n',
     "an unknown type": _lines({"type": "\x1b[2J", "\ud800": 1}),
 }
 

@@ -218,7 +218,6 @@ _SAID: dict[str, dict[str, Any]] = {
     "an engine that is called like a planner": {"model": "uct", "engines": {"uct": {"model": "a"}}},
     "a number for a source": {"source": 7},
     "an unknown field": {"more": 1},
-    "the fields of version 1": {"environment": "textgame", "world_model": None},
 }
 _FIELDS = (
     *("planner", "domain", "task", "model", "role_models"),

@@ -17,6 +17,7 @@ from .tricks import Case
 from .values import KINDS
 
 
+@pytest.mark.slow
 def test_a_share_of_the_cases():
     within, alone = 150, 5
     failed, met = [], []

@@ -11,14 +11,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
 from command_line import invoke
 
+import llm_serving.models
 from llm_planning import endings
-from llm_planning.cli.app import app
-from llm_planning.commands import models as models_command
+from llm_planning.commands.app import app
 from llm_planning.experiments import sweep_files
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.sweep_files import find_sweep, packaged_sweeps
@@ -157,10 +158,10 @@ def test_the_exit_codes_are_told():
     ids=lambda value: type(value).__name__,
 )
 def test_every_error_is_one_line(monkeypatch, error, code, said):
-    def fail(**_):
+    def fail(_):
         raise error
 
-    monkeypatch.setattr(models_command, "list_models", fail)
+    monkeypatch.setattr(llm_serving.models, "locate", fail)
     ended = invoke("models", "list")
     assert (ended.exit_code, ended.stdout) == (code, "")
     (line,) = ended.stderr.splitlines()
@@ -258,13 +259,13 @@ def test_ctrl_c_while_modules_are_imported_ends_it(delay):
 
 
 def test_what_libraries_make_of_ctrl_c_is_still_that(monkeypatch):
-    def swallowing(**_):
+    def swallowing(_):
         try:
             raise KeyboardInterrupt
         except KeyboardInterrupt as interrupt:
             raise RuntimeError("the engine died") from interrupt
 
-    monkeypatch.setattr(models_command, "list_models", swallowing)
+    monkeypatch.setattr(llm_serving.models, "locate", swallowing)
     ended = invoke("models", "list")
     assert (ended.exit_code, ended.stderr) == (130, "interrupted\n")
     assert was_interrupted(BaseExceptionGroup("two", [ValueError(), KeyboardInterrupt()]))
@@ -275,22 +276,23 @@ def test_a_command_runs_under_python_s_own_handler(monkeypatch):
     """Or asyncio would not cancel what it runs."""
     seen = []
 
-    def look(**_):
+    def look(_):
         seen.append(signal.getsignal(signal.SIGINT))
         asyncio.run(asyncio.sleep(0))
+        return SimpleNamespace(path="here")
 
-    monkeypatch.setattr(models_command, "list_models", look)
+    monkeypatch.setattr(llm_serving.models, "locate", look)
     assert invoke("models", "list").exit_code == 0
-    assert seen == [signal.default_int_handler]
+    assert set(seen) == {signal.default_int_handler}
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 LOADING = """
 import os, sys, time
 from llm_planning import cli, interrupts
-from llm_planning.commands import models
+import llm_serving.models
 
-def swallow(**_):
+def swallow(_):
     with interrupts.heard_while_loading():
         os.write(2, b'ready\\n')
         while True:
@@ -299,7 +301,7 @@ def swallow(**_):
             except KeyboardInterrupt:
                 pass
 
-models.list_models = swallow
+llm_serving.models.locate = swallow
 interrupts._GRACE = 0.2
 sys.exit(cli.main())
 """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from command_line import invoke
 
-from llm_planning.commands import doctor as doctor_command
+from llm_planning.commands import doctor_checks as doctor_command
 from llm_planning.commands import doctor_gpu
 from llm_planning.environments.textgame.game import Transition
 from llm_planning.environments.textgame.transition_store import (

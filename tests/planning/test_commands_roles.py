@@ -10,8 +10,8 @@ import yaml
 from command_line import invoke as command
 from parity_exercises import ParityMaker, exercises, number_in, only, parity, written
 
-import llm_planning.commands.roles as roles_module
-import llm_planning.commands.sweep as sweep_module
+import llm_planning.commands.role_trials as roles_module
+import llm_planning.commands.sweep_running as sweep_module
 from llm_planning import model_configs
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.roles.measuring import draw_exercises
@@ -163,18 +163,25 @@ def test_a_model_that_was_taught_the_general_words_is_asked_without_a_remark(ser
 
 
 def test_what_is_printed(served):
-    ended = invoke("minecraft", "--role", "feasibility", "--role", "propose", "--questions", "10")
+    asked = ("minecraft", "--role", "feasibility", "--role", "propose", "--questions", "10")
+    ended = invoke(*asked)
     assert ended.exit_code == 0, ended.stderr
     lines = ended.stdout.splitlines()
-    assert lines[0] == "feasibility"
     right = right_by_hand("feasibility", 10)
-    assert any(line.split()[1:8:2] == ["all", str(right), "10", f"{10 * right}%"] for line in lines)
-    assert any("verdict: infeasible" in line for line in lines)
-    assert any("material: held out" in line for line in lines)
-    assert not any("kind: number" in line for line in lines)  # which all of them are
-    assert any(line.endswith("x even instead of odd") for line in lines)
-    assert lines.index("propose") > lines.index("feasibility")
-    assert lines[-1].startswith("results: llm-planning sweep report sweeps/roles-minecraft-")
+    both = right + right_by_hand("propose", 10)
+    said = f"{both} of 20 answers of smollm2-135m-instruct are right: {both / 20:.0%}."
+    assert lines[0] == said
+    rows = {line.split()[1]: line.split()[3:8:2] for line in lines if "│" in line}
+    assert list(rows) == ["feasibility", "propose"]
+    assert rows["feasibility"] == [str(right), "10", f"{10 * right}%"]
+    assert lines[-2].startswith("Files: sweeps/roles-minecraft-")
+    assert lines[-1].startswith("Next: llm-planning sweep report sweeps/roles-minecraft-")
+    more = invoke(*asked, "--verbose").stdout.splitlines()
+    assert any("verdict: infeasible" in line for line in more)
+    assert any("material: held out" in line for line in more)
+    assert not any("kind: number" in line for line in more)  # which all of them are
+    assert any(line.endswith("x even instead of odd") for line in more)
+    assert {lines[0], *lines[-2:]} <= {*more}
     report = command("sweep", "report", lines[-1].split()[-1])
     assert report.exit_code == 0
     head, *cells = [line for line in report.stdout.splitlines() if "│" in line or "┃" in line]

@@ -2,11 +2,12 @@
 
 import contextlib
 import json
+import re
 
 import pytest
 from command_line import invoke as command
 
-import llm_planning.commands.run as run_module
+import llm_planning.session as session_module
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.catalogue import PLANNERS
@@ -38,6 +39,7 @@ SCRIPT = {
     "termination": compact({"done": False}),
     "decompose": compact({"options": [{"reasoning": "r", **OPTION}]}),
 }
+RULES = ("--set", "roles=rules")
 SMALL = ("--set", "k=2", "--set", "d=2", "--set", "iter=2")
 
 
@@ -51,7 +53,7 @@ def opened(monkeypatch):
         engines.update({name: ScriptedEngine(SCRIPT) for name in names})
         yield engines
 
-    monkeypatch.setattr(run_module, "open_engines", opener)
+    monkeypatch.setattr(session_module, "open_engines", opener)
     return engines
 
 
@@ -70,8 +72,8 @@ def test_every_planner_reports_in_one_json_line(opened, monkeypatch, planner):
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout.splitlines()[-1])
     executed = {"executions"} if "executions" in report["metrics"] else set()
-    expected = {"success", "model", "metrics", "plan", "oracles", "seconds", "usage"} | executed
-    assert set(report) == expected
+    about = {"planner", "domain", "task", "goal", "model", "oracles", "seconds", "usage"}
+    assert set(report) == about | {"success", "metrics", "plan", "steps", "text"} | executed
     assert report["plan"][0] == f"mine {1 if planner == 'react-action' else 3} oak_log"
     (engine,) = opened.values()
     total = report["usage"]["total"]
@@ -80,13 +82,45 @@ def test_every_planner_reports_in_one_json_line(opened, monkeypatch, planner):
     assert total["calls"] == sum(role["calls"] for role in report["usage"]["roles"].values())
 
 
-def test_people_see_the_tree_the_plan_and_the_cost(opened):
-    result = invoke("too", *SMALL)
+def test_people_see_the_goal_each_step_the_verdict_the_cost_and_who_answered(opened):
+    result = invoke("too", *SMALL, "--model", "one")
     assert result.exit_code == 0, result.output
-    assert "ROOT (N:2" in result.stdout
-    assert "1. mine 3 oak_log" in result.stdout
-    assert "propose" in result.stdout
-    assert "total" in result.stdout
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["obtain-leather in minecraft, planned by too", "Goal: Obtain 1 leather."]
+    assert next(line.split()[0] for line in lines if "mine 3 oak_log" in line) == "1."
+    (verdict,) = (line for line in lines if line.startswith("The goal is not reached: "))
+    assert f"{result.stdout.count(' oak_log  done')} steps" in verdict
+    (cost,) = (line for line in lines if line.startswith("Cost: "))
+    assert " calls, " in cost
+    assert lines[-1].startswith("Answered by: one (")
+    for hidden in ("ROOT", "success_basis", "prompt tokens"):
+        assert hidden not in result.stdout
+
+
+def test_more_is_seen_when_asked_for(opened):
+    result = invoke("too", *SMALL, "-v")
+    assert result.exit_code == 0, result.output
+    for part in ("ROOT (N:2", "Goal: ", "Cost: ", "success_basis: executed", "prompt tokens"):
+        assert result.stdout.count(part) == 1
+    assert re.search(r"propose +. +2 ", result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "step", "verdict"),
+    [
+        (("walkthrough", "--task", "trap-door"), "The lantern burns", "6 steps, 100 of 100 points"),
+        (("llm-policy", "--domain", "travel", *RULES), "You land in", "reached: 2 steps, the few"),
+        (("drip", "--domain", "blocksworld", *RULES), "  done", "The goal is reached: "),
+    ],
+)
+def test_what_the_world_said_of_each_step_stands_there_once(arguments, step, verdict):
+    report = json.loads(invoke(*arguments, "--model", "none", "--json").stdout)
+    shown = invoke(*arguments, "--model", "none").stdout
+    assert step in shown
+    assert verdict in shown
+    assert "Cost: no model was asked" in shown
+    for number, one in enumerate(report["steps"], start=1):
+        assert shown.count(f" {number}. {one['action']}") == 1
 
 
 def test_two_models_share_the_roles(opened):
@@ -119,7 +153,7 @@ def test_an_answer_is_not_lost_with_its_trace(opened, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_module, "write_trace", full)
+    monkeypatch.setattr("llm_planning.trace_file.write_trace", full)
     result = invoke("too", *SMALL, "--trace", str(tmp_path / "trace.jsonl"), "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["plan"][0] == "mine 3 oak_log"
@@ -180,7 +214,7 @@ def test_a_failing_engine_exits_with_one(monkeypatch):
 
         yield dict.fromkeys(names, ScriptedEngine(die))
 
-    monkeypatch.setattr(run_module, "open_engines", opener)
+    monkeypatch.setattr(session_module, "open_engines", opener)
     result = invoke("too", *SMALL)
     assert result.exit_code == 1
     assert "out of paper" in result.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from command_line import invoke as command
 
-import llm_planning.commands.sweep as sweep_module
+import llm_planning.commands.sweep_running as sweep_module
 import llm_planning.experiments.scheduler as scheduler_module
 from llm_planning import model_configs
 from llm_planning.experiments import executors
@@ -372,7 +372,7 @@ def test_ray_workers_open_what_this_process_would(served, file, monkeypatch):
 def test_the_sweep_commands_start_without_torch():
     heavy = "{'torch', 'vllm', 'transformers', 'ray', 'scipy', 'matplotlib'}"
     code = (
-        "import sys, llm_planning.commands.sweep, llm_planning.experiments.scheduler; "
+        "import sys, llm_planning.commands.sweep_running, llm_planning.experiments.scheduler; "
         f"print({heavy} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -180,6 +180,7 @@ def test_low_rank_gradients_are_those_of_whole_matrices(small):
             assert torch.allclose(of_down[ranks], 2 * up[rows].T @ gradient[rows], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_bundled_model_is_that_of_transformers(tokenizer):
     from transformers import AutoModelForCausalLM
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from command_line import invoke
 
-import llm_planning.commands.sweep as sweep_module
+import llm_planning.commands.sweep_running as sweep_module
 from llm_planning import model_configs
-from llm_planning.commands.distill import LessonOptions, _makers
+from llm_planning.commands.distill_teaching import LessonOptions, _makers
 from llm_planning.environments.blocksworld.blocks import BlockAction, Blocks, Goal, Puzzle
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.teacher import SIZES, BlocksworldTeacher, _is_new
@@ -25,6 +25,7 @@ from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
 from llm_planning.roles.exercises import HELD_OUT, VERDICT, WAY
 from llm_planning.roles.measuring import draw_exercises
 from llm_serving.encoder_engine import EncoderEngine
+from llm_serving.models.folders import cache_folder
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
 
@@ -298,6 +299,11 @@ def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
         "identify",
         lambda name, config: ModelIdentity(name=name, revision="r1", dtype=config.dtype),
     )
+    # Answers are kept apart from anybody's; to convert the model anew takes half a minute.
+    models = cache_folder() / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "models").symlink_to(models)
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     named = [part for role in WRONG for part in ("--role", role)]

@@ -132,6 +132,7 @@ def test_the_command_line_finds_domain_and_planner(monkeypatch):
     assert planner.summary.startswith("Keeps the likeliest")
 
 
+@pytest.mark.slow
 async def test_the_bundled_model_guides_a_search_to_the_goal(engine, hanoi):
     outcome = await plan("puct", hanoi(discs=3), engine=engine)
     assert outcome.success

@@ -56,7 +56,7 @@ SAID = {
     "a trace is a pipe": "cannot be read (it is not a regular file): restore it",
     f"{LEDGER_FILE} is a pipe": "is no regular file: name the folder of a sweep",
     "another program's": "is another program's database: name another folder",
-    "version 7": "has version 7, and this program reads 1 and 2: use",
+    "version 7": "has version 7, and this program reads 2: use",
     "results.metrics is a text": "the metrics of a trial is not JSON",
     "results.plan is an object": "a plan is {}, not a list",
     "results.usage has an unknown count": "the usage of 'value' is 'cals', not one of its fields",

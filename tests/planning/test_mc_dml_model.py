@@ -74,6 +74,7 @@ async def test_each_further_action_costs_its_own_tokens_and_one_more(engine):
     assert spent.prompt_tokens - spent.cached_tokens == own
 
 
+@pytest.mark.slow
 async def test_seventy_actions_have_labels_of_one_token_and_a_prior_each(engine):
     actions = tuple(f"push the button number {i}" for i in range(70))
     labels = Labels(engine).of(70)
@@ -90,6 +91,7 @@ async def test_seventy_actions_have_labels_of_one_token_and_a_prior_each(engine)
     assert Labels(engine).of(10)[-1] == "J"
 
 
+@pytest.mark.slow
 async def test_samples_and_verbal_answers_are_valid_and_repeat(engine):
     situation = await beginning()
     for kind in ("sample", "verbal"):

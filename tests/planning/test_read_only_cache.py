@@ -47,16 +47,18 @@ WALK = ("run", "walkthrough", "--task=trap-door", "--model=none", "--json")
 
 
 def test_a_game_is_played_with_one_warning(folder):
-    done = called(folder, *WALK)
+    pytest.importorskip("jericho")
+    done = called(folder, *(word.replace("trap-door", "gull-rock") for word in WALK))
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["metrics"]["score"] == 100
+    assert json.loads(done.stdout)["success"] is True
     assert len(done.stderr.splitlines()) == 1
     assert "nothing is added to the caches" in done.stderr
 
 
 def test_without_caches_nothing_is_said(folder):
-    done = called(folder, *WALK, "--no-cache")
+    done = called(folder, *WALK)
     assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["metrics"]["score"] == 100
     assert done.stderr == ""
 
 

@@ -11,7 +11,7 @@ import pytest
 from llm_planning import Outcome
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.planners.catalogue import ALIASES, PLANNERS
+from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.registry import (
     UnknownDomainError,
@@ -239,11 +239,6 @@ def test_a_catalogue_names_what_its_modules_have(catalogue):
     assert [spec.name for spec in catalogue.values()] == list(catalogue)
     assert "no-such" not in catalogue
     assert catalogue.get("no-such") is None
-
-
-def test_aliases_are_those_that_planners_name():
-    named = {alias: spec.name for spec in PLANNERS.values() for alias in spec.aliases}
-    assert named == ALIASES
 
 
 def test_a_planner_loads_no_other_paper():

@@ -21,6 +21,7 @@ def pages():
     return results_pages.pages()
 
 
+@pytest.mark.slow
 def test_pages_are_made_from_templates_and_data(pages):
     on_disk = {
         page: page.read_text(encoding="utf-8")
@@ -38,6 +39,7 @@ def test_no_table_is_typed():
         assert not [line for line in lines if line.startswith("|")], template
 
 
+@pytest.mark.slow
 def test_all_kept_data_are_shown(pages):
     shown = "\n".join(pages.values())
     kept = [*RESULTS.glob("exports/*.parquet"), *RESULTS.glob("exports/printed/*.csv")]

@@ -278,6 +278,7 @@ async def test_a_broken_off_measurement_asks_nothing_twice(trial, tmp_path):
     assert result.usage["feasibility"].replayed == 7
 
 
+@pytest.mark.slow
 async def test_the_real_model_answers_every_question_and_repeats_itself(trial, engine):
     first, again = [await run_trial(trial, Engines(engine)) for _ in range(2)]
     assert first.error is None

@@ -119,7 +119,7 @@ def test_a_setting_that_does_nothing_is_refused_in_one_line(planner, where, sett
 )
 def test_what_is_read_is_accepted_and_so_is_a_default(planner, where, settings):
     chosen = prepare(planner, settings=settings, **where).chosen
-    assert settings.items() <= chosen.every_value().items()
+    assert settings.items() <= chosen.to_json().items()
 
 
 @planner("beam", settings=BeamSettings, roles=["likely"])
@@ -286,7 +286,7 @@ async def result(prepared, settings):
 
 def others(settings, key, field):
     """Settings with another value of a key that is possible."""
-    value = settings.every_value()[key]
+    value = settings.to_json()[key]
     if get_origin(field.annotation) is Literal:
         tried = [one for one in get_args(field.annotation) if one != value]
     elif isinstance(value, int | float):
@@ -295,7 +295,7 @@ def others(settings, key, field):
         tried = [0.7, "none"]
     for one in tried:
         try:
-            yield settings.read({**settings.every_value(), key: one})
+            yield settings.read({**settings.to_json(), key: one})
         except SettingsError:
             continue
 

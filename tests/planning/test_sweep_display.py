@@ -9,11 +9,9 @@ from rich.console import Console
 
 import llm_planning.experiments.display as display_module
 from llm_planning.experiments.display import (
-    LineDisplay,
-    LiveDisplay,
+    Display,
     Speed,
     clock,
-    display_on,
     facts,
 )
 from llm_planning.experiments.pool import PoolLoad
@@ -94,8 +92,7 @@ def test_clock(seconds, says):
 
 def test_a_terminal_gets_a_live_picture():
     console = console_of(terminal=True)
-    with display_on(console, name="too-scaling") as display:
-        assert isinstance(display, LiveDisplay)
+    with Display(console, name="too-scaling") as display:
         display(HALF)
     said = shown_on(console)
     assert "too-scaling" in said
@@ -103,24 +100,19 @@ def test_a_terminal_gets_a_live_picture():
     assert "20+3" in said
 
 
-def test_a_pipe_gets_lines_now_and_then(monkeypatch):
+def test_a_pipe_gets_nothing(monkeypatch):
+    monkeypatch.setattr(display_module, "REFRESH_EVERY", 0.0)
     console = console_of(terminal=False)
-    with display_on(console, name="too-scaling") as display:
-        assert isinstance(display, LineDisplay)
+    with Display(console, name="too-scaling") as display:
         display(HALF)
-        assert shown_on(console) == ""
-        monkeypatch.setattr(display_module, "LINE_EVERY", 0.0)
-        display(HALF)
-    lines = shown_on(console).splitlines()
-    assert len(lines) == 2
-    assert lines[0].startswith("too-scaling: 50 of 100 trials, done 38, failed 2")
+    assert shown_on(console) == ""
 
 
 def test_showing_costs_less_than_a_hundredth(monkeypatch):
     """Pictures are drawn no oftener than they should be, and one takes far less than 5 ms."""
     apart = 0.2
     monkeypatch.setattr(display_module, "REFRESH_EVERY", apart)
-    display = LiveDisplay(console_of(terminal=True), name="too-scaling")
+    display = Display(console_of(terminal=True), name="too-scaling")
     drawn = []
     draw = display._draw
 

@@ -147,6 +147,7 @@ def test_what_is_damaged_below_was_whole(complaint, content):
     assert complaint(dumped(content)) is None
 
 
+@pytest.mark.slow
 @MALFORMED
 @given(tapes)
 def test_one_mistake_is_always_named(complaint, five):

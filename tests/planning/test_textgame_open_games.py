@@ -145,6 +145,18 @@ async def test_one_scope_within_another_is_the_same_but_for_a_child_process(monk
 
 
 @pytest.fixture
+def made(monkeypatch):
+    """The name of a generated game that is the trap door, but is kept on disk."""
+    open_ = open_games._interpreter
+    monkeypatch.setattr(
+        open_games,
+        "_interpreter",
+        lambda key, state: TrapDoor() if key.task == "simple" else open_(key, state),
+    )
+    return "simple"
+
+
+@pytest.fixture
 def story(tmp_path, monkeypatch):
     """A story file that Jericho is made to support."""
     if importlib.util.find_spec("jericho") is None:
@@ -164,7 +176,9 @@ async def told(game, *actions):
 
 
 @pytest.mark.filterwarnings("ignore:.*is not fully supported")
-async def test_a_story_is_closed_with_its_last_player_and_a_generated_game_with_the_scope(story):
+async def test_a_story_is_closed_with_its_last_player_and_a_generated_game_with_the_scope(
+    story, made
+):
     settings = GameSettings(game=str(story))
     with sharing():
         games = shared(OpenGames)
@@ -181,7 +195,7 @@ async def test_a_story_is_closed_with_its_last_player_and_a_generated_game_with_
         async with open_game("zork1", settings) as again:
             assert await told(again, "s", "t") == await told(again, "s", "t")
             assert again.seconds.steps == 0
-        async with open_game("trap-door", GameSettings()) as kept:
+        async with open_game(made, GameSettings()) as kept:
             await wander(kept, seed=0, steps=5)
         assert len(games.shared) == 1
         assert kept.memory.find("another") is None
@@ -232,11 +246,11 @@ def test_one_game_has_one_key(tmp_path, monkeypatch):
     assert default != game_key("simple", GameSettings(game_seed=2))
 
 
-async def test_what_a_player_learnt_is_saved_when_it_leaves():
+async def test_what_a_player_learnt_is_saved_when_it_leaves(made):
     path = transition_store_path(*TRAP_DOOR)
 
     async def trial(seed, *, fails):
-        async with open_game("trap-door", GameSettings()) as game:
+        async with open_game(made, GameSettings()) as game:
             await wander(game, seed=seed, steps=20)
             if fails:
                 raise RuntimeError
@@ -250,13 +264,20 @@ async def test_what_a_player_learnt_is_saved_when_it_leaves():
         assert saved(path) > first
 
 
-async def test_what_is_open_at_the_end_of_a_scope_is_saved_and_closed(players):
+async def test_what_is_open_at_the_end_of_a_scope_is_saved_and_closed(players, made):
     path = transition_store_path(*TRAP_DOOR)
     with sharing():
-        game = await players(open_game("trap-door", GameSettings()))
+        game = await players(open_game(made, GameSettings()))
         await wander(game, seed=2, steps=20)
         assert saved(path) == 0
     assert saved(path) >= 10
+
+
+async def test_the_trap_door_is_not_kept_on_disk(cache):
+    async with open_game("trap-door", GameSettings()) as game:
+        await wander(game, seed=0, steps=20)
+    assert isinstance(game, RememberedGame)
+    assert not cache.exists()
 
 
 async def test_a_game_that_is_opened_twice_at_once_is_made_once(monkeypatch):
@@ -282,16 +303,16 @@ async def test_a_game_that_is_opened_twice_at_once_is_made_once(monkeypatch):
     games.close()
 
 
-async def test_without_caches_nothing_is_kept_on_disk(cache):
+async def test_without_caches_nothing_is_kept_on_disk(cache, made):
     with open_uncached_engine("none"):
-        async with open_game("trap-door", GameSettings()) as game:
+        async with open_game(made, GameSettings()) as game:
             await wander(game, seed=0, steps=20)
     with sharing(on_disk=False):
-        async with open_game("trap-door", GameSettings()) as game:
+        async with open_game(made, GameSettings()) as game:
             await wander(game, seed=0, steps=20)
     assert not cache.exists()
     with open_engine("none"):
-        async with open_game("trap-door", GameSettings()) as game:
+        async with open_game(made, GameSettings()) as game:
             await wander(game, seed=0, steps=20)
     assert list((cache / "transitions").iterdir())
 

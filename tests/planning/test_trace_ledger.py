@@ -240,16 +240,3 @@ def test_a_digest_needs_the_traces(tmp_path):
         row.trace.unlink()
         with pytest.raises(LedgerError, match="cannot be read"):
             ledger.content_digest()
-
-
-def test_traces_of_ledgers_of_version_1_are_read(tmp_path):
-    with Ledger.create(tmp_path / "s", sweep_of_seeds(1), PROVENANCE) as ledger:
-        ledger.record(result_of(trial_number(0)), attempt=1, final=True)
-        (row,) = ledger.rows()
-        old = b'{"key":"goal","value":"cook"}\n{"index":0,"key":"steps","value":{"p":1}}\n'
-        row.trace.write_bytes(gzip.compress(old))
-        sha256 = hashlib.sha256(old).hexdigest()
-        ledger._connection.execute("UPDATE results SET trace_sha256 = ?", (sha256,))
-        (row,) = ledger.rows()
-        assert summary_of(ledger.read_events(row)) == {"goal": "cook", "steps": [{"p": 1}]}
-        assert len(ledger.content_digest()) == 64

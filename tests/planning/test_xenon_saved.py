@@ -35,7 +35,7 @@ LEARNING = {"roles": "table12", "requirements": 3, "pool": "required", "steps": 
 
 
 async def run_and_save(spec, folder, *, episodes):
-    path = folder / f"{spec.recorded_as}.json"
+    path = folder / f"{spec.name}.json"
     cooking = not spec.lacks(COOKING)
     values = {"roles": Path(sticky(folder, 0.3)).name} if cooking else LEARNING
     given = {**values, "episodes": episodes, "save": str(path)}
@@ -186,5 +186,5 @@ def test_a_graph_that_is_deep_and_wide_is_taken_up_in_time():
 if __name__ == "__main__":
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for spec in SAVING:
-        (GOLDEN / f"{spec.recorded_as}.json").unlink(missing_ok=True)
+        (GOLDEN / f"{spec.name}.json").unlink(missing_ok=True)
         asyncio.run(run_and_save(spec, GOLDEN, episodes=2))

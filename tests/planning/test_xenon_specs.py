@@ -3,15 +3,13 @@
 import json
 
 import pytest
-from command_line import invoke
 from cooking_kitchens import PAPER_KITCHENS
 
 from llm_planning.environments.cooking.domain import COOKING
 from llm_planning.environments.minecraft import controller
 from llm_planning.environments.minecraft.controller_data import Gathering, Profile
-from llm_planning.experiments.published import PublishedTable
 from llm_planning.planners.xenon.specs import SPECS
-from llm_planning.registry import find_planner, recorded_as
+from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
 from llm_planning.running import find_where, prepare
 from llm_planning.specs import known_keys
@@ -28,52 +26,8 @@ ANSWERS = {
 }
 
 
-ABLATIONS = [spec for spec in SPECS if spec.aliases]
-
-
 def test_every_agent_has_a_name_and_each_name_is_there_once():
-    names = [name for spec in SPECS for name in spec.names]
-    assert len(set(names)) == len(names) == 25 + 2
-    assert [spec.name for spec in ABLATIONS] == ["xenon-plus-a1", "xenon-plus-a4"]
-
-
-@pytest.mark.parametrize("spec", ABLATIONS, ids=lambda spec: spec.name)
-def test_an_older_name_finds_the_planner_and_stays_in_ledgers(spec):
-    (old,) = spec.aliases
-    assert find_planner(old) is find_planner(spec.name) is spec
-    assert recorded_as(old) == recorded_as(spec.name) == spec.recorded_as == old
-
-
-def test_a_sweep_that_was_begun_under_an_older_name_goes_on_and_is_reported(tmp_path):
-    file = tmp_path / "sweep.yaml"
-    for name, ended in (("xenon-names", "3 done"), ("xenon-plus-a1", "3 from earlier runs")):
-        file.write_text(
-            f"planners: [{name}, xenon]\nmodel: none\ntasks: 67-goals\n"
-            f"settings: {{roles: table12, steps: 20}}\nseeds: 2\n"
-            f"exclude: [{{planner: {name}, seed: 1}}]\n"
-        )
-        result = invoke("sweep", "run", file, "--out", tmp_path / "out")
-        assert ended in result.output
-    assert "xenon-names" in invoke("sweep", "report", tmp_path / "out").stdout
-
-
-def test_published_files_know_both_names():
-    ours, papers = {"planner": "xenon-plus-a1"}, {"planner": "xenon"}
-    table = PublishedTable.model_validate(
-        {
-            "title": "T",
-            "names": {"xenon-plus-a1": "+names"},
-            "columns": [{"key": "ega", "label": "EGA", "measure": {"mean": "metrics.ega"}}],
-            "rows": [
-                {"label": "A", "where": {"planner": "xenon-names"}},
-                {"label": "B", "where": ours},
-            ],
-            "compare": [{"column": "ega", "first": ours, "second": papers}],
-        }
-    )
-    assert {row.where["planner"] for row in table.rows} == {("xenon-names",)}
-    assert table.name("xenon-names") == "+names"
-    assert table.compare[0].first == {"planner": "xenon-names"}
+    assert len({spec.name for spec in SPECS}) == len(SPECS) == 25
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)

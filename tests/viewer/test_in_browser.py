@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from traces import EVIL, RUNS, asked, earlier, from_before, learning, lines_of, run, written
+from traces import EVIL, RUNS, asked, estimated, learning, lines_of, run, written
 
 from llm_planning.viewer.reading import read_trace
 from llm_planning.viewer.trial_page import trial_page
@@ -23,7 +23,6 @@ def traces(tmp_path_factory):
     made = {name: run(name, folder) for name in RUNS}
     (folder / "other").mkdir()
     made["other"] = run("too", folder / "other", "--set", "k=1")
-    made["old"] = from_before(folder / "old.jsonl")
     made["learning"] = written(folder / "learning.jsonl", learning())
     return made | {"asked": written(folder / "asked.jsonl", asked())}
 
@@ -231,8 +230,6 @@ def test_a_node_has_the_questions_that_were_asked_for_it(show, traces, tmp_path)
     panel = page.get_by_label("The selected node")
     assert "here: 1 question, 5 tokens read, 0 of them cached, 0 written" in panel.inner_text()
     assert "Asked here" not in panel.inner_text()
-    old = show(written(tmp_path / "old.jsonl", earlier(asked())), address="#node=1")
-    old.get_by_text("before which 2 questions were asked").wait_for()
 
 
 def test_a_question_tells_its_parts_apart(show, traces):
@@ -255,8 +252,8 @@ def test_a_question_tells_its_parts_apart(show, traces):
     assert "3 new" in scored.inner_text()
 
 
-def test_an_earlier_version_did_not_say_where_the_cached_part_ends(show, tmp_path):
-    page = show(written(tmp_path / "old.jsonl", earlier(asked())))
+def test_where_the_cached_part_ends_is_estimated_if_nobody_knows(show, tmp_path):
+    page = show(written(tmp_path / "estimated.jsonl", estimated(asked())))
     questions = page.locator("#questions details.question")
     questions.first.locator("summary").click()
     questions.first.get_by_text("the end of the cached part is estimated").wait_for()
@@ -352,17 +349,6 @@ def test_what_the_picture_of_the_graph_shows_is_chosen_by_keyboard(show, traces)
     # What the picture tells by lines, the table tells by words.
     row = page.locator("#graph tr", has_text="stick").filter(has_text="2 logs")
     assert row.count() >= 1
-
-
-def test_a_trace_from_before_such_events_shows_its_first_and_last_beliefs(show, traces):
-    page = show(traces["old"])
-    page.locator("#graph select").select_option("all")
-    summary = {one["key"]: one["value"] for one in lines_of(traces["old"]) if "key" in one}
-    learnt = {*summary["obtained"], *summary["demonstrated"]}
-    assert learnt
-    assert page.locator("#graph .dag rect").count() == len(summary["graph"])
-    assert page.locator("#graph .dag rect.learnt").count() == len(learnt)
-    assert "Predicted to need" in page.locator("#graph").inner_text()
 
 
 def test_every_real_step_of_xenon_is_on_its_page(show, traces):

@@ -68,13 +68,10 @@ def asked(text=EVIL):
     ]  # fmt: skip
 
 
-def earlier(events):
-    """The same from a version that did not say who asked, nor where a cached part ends."""
-    since = {"simulation", "tree", "node", "about", "edge", "cached_end", "shared"}
-    return [
-        {key: event[key] for key in event if event["type"] != "role" or key not in since}
-        for event in events
-    ]
+def estimated(events):
+    """The same where nobody knows where a cached part ends, as with images."""
+    unknown = {"cached_end", "shared"}
+    return [{key: event[key] for key in event if key not in unknown} for event in events]
 
 
 def learning(text=EVIL):
@@ -101,16 +98,6 @@ def written(path, events, *, success=True, text=EVIL):
     outcome = {"success": success, "plan": [text], "metrics": {text: text}, "seconds": 0.7}
     content = encode_trace({"goal": text}, events=events, header=header, outcome=outcome)
     path.write_bytes(content)
-    return path
-
-
-def from_before(path):
-    """A learning run's trace from before traces had real steps and graphs of XENON."""
-    words = "run xenon --model none --set steps=60 --set roles=table12 --trace"
-    assert main([*words.split(), str(path)]) == 0
-    kept = [one for one in lines_of(path) if one["type"] not in {"graph", "execution"}]
-    kept[-1]["lines"] = len(kept)
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in kept))
     return path
 
 

@@ -274,8 +274,6 @@ class BlocksworldSettings(Settings):
             another trial. It is computed; a given value must match the files.
     """
 
-    added = ("pddl_sha256", "problem_seconds")
-
     rules: SetRules = "variant"
     texts: Texts = "english"
     pddl: str = ""

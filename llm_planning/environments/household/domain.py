@@ -262,8 +262,6 @@ class HouseholdSettings(Settings):
             another trial. It is computed; a given value must match the file.
     """
 
-    added = ("home_sha256",)
-
     home: str = "seen"
     task_class: TaskClass = Field("simple", validation_alias="class")
     problem: int = Field(1, ge=1)

@@ -66,8 +66,6 @@ class MinecraftSettings(Settings):
             `held`.
     """
 
-    added = ("stations",)
-
     vocabulary: Vocabulary = "closed"
     options: CraftMode = "folded"
     stations: Stations = "placed"

@@ -65,11 +65,12 @@ class GameSettings(Settings):
             `JerichoInterpreter`); not possible with remember=disk. With `world`, each player has
             states and a memory of its own, so that no result depends on other players.
         remember: where transitions are kept. `disk`: on disk and in memory, for every later run,
-            unless this run is without caches. `memory`: in this process; for a story file, as long
-            as it has a player. `off`: nowhere. Different ways hardly ever lead to the same exact
-            state of a story file, so its file in the cache folder grows with every new simulation,
-            by about 1 KB per transition, and nothing in it is ever dropped: `llm-planning cache
-            show` gives its size, and `cache clear --only transitions` empties it.
+            unless this run is without caches; those of the trap door in memory alone. `memory`: in
+            this process; for a story file, as long as it has a player. `off`: nowhere. Different
+            ways hardly ever lead to the same exact state of a story file, so its file in the cache
+            folder grows with every new simulation, by about 1 KB per transition, and nothing in it
+            is ever dropped: `llm-planning cache show` gives its size, and `cache clear --only
+            transitions` empties it.
     """
 
     game: str = ""
@@ -128,7 +129,8 @@ class _SharedGame:
         if remember == "off":
             return game
         path = None
-        if remember == "disk" and on_disk():
+        # The trap door is a few lines of Python: to read a file takes longer than to play it.
+        if remember == "disk" and on_disk() and self.key.task != TRAP_DOOR:
             path = transition_store_path(game.name, game.states.interpreter.revision)
         if path not in self.memories:
             self.memories[path] = TransitionMemory(TransitionStore(path) if path else None)

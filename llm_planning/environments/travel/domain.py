@@ -188,8 +188,6 @@ class TravelSettings(Settings):
             It is computed; a given value must match the files.
     """
 
-    added = ("graph_sha256",)
-
     among: Among = "large"
     problem: int = Field(1, ge=1)
     problem_seed: int = Field(1, ge=0)

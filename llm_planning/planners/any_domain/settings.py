@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from llm_planning.priors import ASKED, BY_MODEL, ROLE, PriorSettings
-from llm_planning.roles import ROLE_SETTINGS, by_model
+from llm_planning.roles import by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
 from llm_planning.settings import EpisodeSettings, ReadWhen, When, when
 
@@ -29,7 +29,6 @@ class ActingSettings(PriorSettings, EpisodeSettings):
     """
 
     known_roles = ROLES
-    added: ClassVar[tuple[str, ...]] = (*ROLE_SETTINGS, "see")
 
     prior_temperature: float | None = Field(1.0, gt=0.0, allow_inf_nan=False)
     see: See = "words"

@@ -35,7 +35,6 @@ class CarryingSettings(ReasonSettings):
     """
 
     known_roles: ClassVar[tuple[str, ...]] = (*ROLES, *POLICY_ROLES)
-    added: ClassVar[tuple[str, ...]] = ("reason", "execution", "tries", "skills")
     read_when: ClassVar[ReadWhen] = {"skills": [when("execution", "skills", "programs")]}
 
     execution: Execution = "direct"
@@ -98,7 +97,6 @@ class PlanAndSolveSettings(CarryingSettings, OneAnswerSettings):
     """
 
     known_roles = PromptSettings.known_roles
-    added = ("reason", "execution", "skills")
 
 
 class TreeSettings(ActingSettings):

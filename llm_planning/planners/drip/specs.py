@@ -19,7 +19,7 @@ from llm_planning.planners.drip.settings import (
 )
 from llm_planning.specs import PlannerSpec
 
-_Spec = partial(PlannerSpec, paper="DRIP", exercises=subtask_exercises)
+_Spec = partial(PlannerSpec, paper="DRIP", home="minecraft", exercises=subtask_exercises)
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(

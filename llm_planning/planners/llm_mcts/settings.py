@@ -56,7 +56,6 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     """
 
     known_roles = ROLES
-    added: ClassVar[tuple[str, ...]] = ("see", *DRAWS)
     read_when: ClassVar[ReadWhen] = {
         "prior": [WAY_OF_ASKING],
         "prior_temperature": [ASKED],
@@ -132,7 +131,6 @@ class SearchSettings(HomeSettings):
         width: simulations in flight at once; 1 is the sequential algorithm.
     """
 
-    added: ClassVar[tuple[str, ...]] = (*HomeSettings.added, "seconds")
     read_when: ClassVar[ReadWhen] = {
         "position_samples": [when("state_prior", "samples")],
         "position_temperature": [when("state_prior", "samples"), by_model(positions.ROLE)],

@@ -60,11 +60,12 @@ class Multiplies(Protocol):
     factors: Any
 
 
-_Spec = partial(PlannerSpec, paper="LLM-MCTS", needs=(HasHome,))
+_Spec = partial(PlannerSpec, paper="LLM-MCTS", home="household", needs=(HasHome,))
 
 _Multiplies = partial(
     PlannerSpec,
     paper="LLM-MCTS",
+    home="multiplication",
     settings=MultiplicationSettings,
     needs=(Multiplies,),
 )
@@ -98,6 +99,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="l-policy",
         summary="a model as a policy: it writes a whole journey by plane in one answer",
         paper="LLM-MCTS",
+        home="travel",
         settings=RouteSettings,
         run=l_policy,
         roles=(ROUTE,),
@@ -107,6 +109,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         name="l-model",
         summary="a model as a model: it names direct flights, and search finds the journey",
         paper="LLM-MCTS",
+        home="travel",
         settings=FlightSearchSettings,
         run=l_model,
         roles=(FLIGHTS,),

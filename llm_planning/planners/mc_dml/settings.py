@@ -8,6 +8,7 @@ and `reflect_at`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -21,7 +22,7 @@ from llm_planning.priors import (
     PriorKind,
     PriorSettings,
 )
-from llm_planning.roles import ROLE_SETTINGS, RoleSettings, by_fallible
+from llm_planning.roles import RoleSettings, by_fallible
 from llm_planning.search import by_sums, by_weighted_returns
 from llm_planning.settings import EpisodeSettings, ReadWhen, Settings, When, when
 
@@ -80,9 +81,9 @@ class GameSearchSettings(EpisodeSettings):
         return EXPLORATION.get(game, USUAL_EXPLORATION) if self.c is None else self.c
 
     @property
+    @abstractmethod
     def depths(self) -> tuple[int, ...]:
         """The planning horizons H, tried in order while the best Q of the root is 0."""
-        raise NotImplementedError
 
     @property
     def asking(self) -> LabelPriorSettings:
@@ -233,7 +234,6 @@ class LlmAgentSettings(RoleSettings, EpisodeSettings):
     """
 
     known_roles = ROLES
-    added = ROLE_SETTINGS
     read_when: ClassVar[ReadWhen] = {
         "prior": [WAY_OF_ASKING],
         "history": [ASKED, by_fallible(ROLE)],

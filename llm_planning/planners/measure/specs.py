@@ -7,7 +7,7 @@ measurement as any other run. `llm-planning roles measure` makes such trials.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
@@ -53,8 +53,6 @@ class MeasureSettings(Settings):
         hold_out: names that count as held out, instead of those that the domain's teacher holds
             out by default.
     """
-
-    added: ClassVar[tuple[str, ...]] = ("hold_out",)
 
     role: str = ""
     questions: int = Field(200, ge=1, le=MOST_QUESTIONS)

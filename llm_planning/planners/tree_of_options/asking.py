@@ -68,8 +68,9 @@ class OptionAsking(PlanAsking[S, A]):
 
     def propose(self, k: int, moment: str) -> Role[OptionState[S, A], Sequence[Candidate[A]]]:
         """The role that proposes, with at most k candidates."""
-        spec = in_older_words(self.roles.propose(k, moment), self)
-        if k < PROPOSED and spec.is_taught(self.engines.of(spec.name)):
+        spec, engine = self.roles.propose(k, moment), self.engines.of("propose")
+        taught = engine.identity.taught is not None
+        if k < PROPOSED and taught and in_older_words(spec, self).is_taught(engine):
             # A taught model learned to name so many; the first are the best.
             spec = self.roles.propose(PROPOSED, moment)
         propose: Role[OptionState[S, A], Sequence[Candidate[A]]] = self.of(spec)
@@ -79,9 +80,9 @@ class OptionAsking(PlanAsking[S, A]):
 
         return ask
 
-    def of(self, spec: AnyRole[QuestionT, AnswerT], *, votes: int = 1) -> Role[QuestionT, AnswerT]:
-        """See `Asking.of`; the bundled adapter is asked in the words that it was taught."""
-        return super().of(in_older_words(spec, self), votes=votes)
+    def by_model(self, spec: AnyRole[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
+        """The role by its model; the bundled adapter is asked in the words that it was taught."""
+        return super().by_model(in_older_words(spec, self))
 
     def by_rules(self, spec: RoleRules[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT] | None:
         """The role by rules, which know of a state what `rules_see` says; None by a model.
@@ -149,8 +150,7 @@ def _warn_of_other_words(engines: Engines, domain: OptionDomain[Any, Any]) -> No
     """Says which models are asked as any other although a simulator taught them."""
     for engine in engines.different:
         taught = engine.identity.taught
-        known = (words_of(domain), older_digest(domain))
-        if taught is not None and taught.words_sha256 not in known:
+        if taught and taught.words_sha256 not in {words_of(domain), older_digest(domain)}:
             logger.warning(
                 "%s was taught in other words, so it is asked as any model: teach it again",
                 engine.identity.name,

@@ -235,13 +235,13 @@ class OptionRoles(PlanRoles[S, A]):
 
     def dynamics(self) -> RoleSpec[OptionQuestion[S, A], PredictedState[S]]:
         """Predicts the state after ω (eq. 1). Sees state and option; it alone sees pictures."""
-        domain, look = self.domain, looking(self.domain, self._see)
+        domain = self.domain
         return self.spec(
             "dynamics",
             OptionQuestion,
             (*STATE, "option", *INSTRUCTIONS),
             see=self._see,
-            show=lambda asked: look(asked.tau.state),
+            show=lambda asked: looking(domain, self._see)(asked.tau.state),
             said="dynamics",
             writes=lambda: domain.state_model.answer,
             read=lambda asked, said: PredictedState(

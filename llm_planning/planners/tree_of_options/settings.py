@@ -53,7 +53,6 @@ class OptionSearchSettings(OptionSettings):
             `both`. The model must read images, and the domain draw its states.
     """
 
-    added = (*ExecutionSettings.added, "see")
     read_when: ClassVar[ReadWhen] = {"see": [by_model("dynamics")]}
 
     k: int = Field(3, ge=1, le=8)

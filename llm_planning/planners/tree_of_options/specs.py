@@ -57,7 +57,7 @@ _UNSEEN = {"see": [never("it predicts no states, and nothing else is shown pictu
 _UNPLANNED = {"d": [never("it makes no plan, and proposes one option at a time")]}
 _UNIT_BY_UNIT = (never("it takes actions of one unit, each once, and no option is carried out"),)
 _ASKED = (*ROLES, *EXECUTION_ROLES)
-_Spec = partial(PlannerSpec, paper="Tree of Options", exercises=_exercises)
+_Spec = partial(PlannerSpec, paper="Tree of Options", home="minecraft", exercises=_exercises)
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(

@@ -57,6 +57,7 @@ _LEARNER = partial(
     settings=LearningSettings,
     roles=("predict", "choose"),
     needs=(HasItems,),
+    home="minecraft-goals",
 )
 _INFORMED_LEARNER = partial(_LEARNER, settings=InformedSettings)
 _SELECTOR = partial(
@@ -65,6 +66,7 @@ _SELECTOR = partial(
     settings=AskingSettings,
     roles=("choose",),
     needs=(HasItems, HasOneGoal),
+    home="minecraft-items",
 )
 _GOAL_PLANNER = partial(
     PlannerSpec,
@@ -72,6 +74,7 @@ _GOAL_PLANNER = partial(
     settings=PlanningSettings,
     roles=("predict", "choose"),
     needs=(HasItems, HasOneGoal),
+    home="minecraft-items",
 )
 _COOK = partial(
     PlannerSpec,
@@ -79,6 +82,7 @@ _COOK = partial(
     settings=CookingSettings,
     roles=("tool", "action"),
     needs=(Cooks,),
+    home="cooking",
 )
 
 _QUANTITIES = (never("only revision by analogy writes quantities of its own"),)
@@ -158,13 +162,11 @@ SPECS: tuple[PlannerSpec, ...] = (
     # XENON+ and its ablation.
     _INFORMED_LEARNER(
         name="xenon-plus-a1",
-        aliases=("xenon-names",),
         summary="XENON that knows the names of all items",
         run=partial(learn, agent="xenon"),
     ),
     _INFORMED_LEARNER(
         name="xenon-plus-a4",
-        aliases=("xenon-names-mined-closed-ranked",),
         summary="all names known, candidates by log-probability: XENON+ that tries things twice",
         run=partial(learn, agent="xenon-plus-a4", closed=True),
         roles=("predict", "choose", "rank"),

@@ -1,9 +1,10 @@
-"""GGUF to an ordinary Hugging Face folder: weights dequantised once, metadata taken from the file.
+"""GGUF to an ordinary Hugging Face folder: weights dequantised once, all else as the file says.
 
-transformers reads the weights and the architecture. What it guesses instead of reading is taken
-from the file's own metadata here: the special tokens, the context and the way text is split
-before byte-pair merges (it always takes GPT-2's, so that digits and the blanks before them came
-out as other tokens than the model was trained on).
+transformers reads GGUF files too, and is not asked: it parses the vocabulary once more for the
+configuration and once more for the weights, which takes three times as long as all that is done
+here, and it guesses the special tokens, the context and the way text is split before byte-pair
+merges (it always takes GPT-2's, so that digits and the blanks before them came out as other tokens
+than the model was trained on).
 
 Weights are stored in bfloat16, the type SmolLM2 was published in and the one vLLM serves. Over
 1,000 tokens of English prose, rounding the dequantised weights moved the next-token distribution
@@ -18,96 +19,79 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_serving.errors import ModelFetchError
-from llm_serving.models.reading import quiet_transformers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import torch
+    from gguf import GGUFReader
     from tokenizers import Tokenizer
 
 _CONTROL = 3  # a GGUF's token type for tokens that text cannot spell
 
+_WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+_OF_A_LAYER = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+"""GGUF's names of Llama's weights -> Hugging Face's."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GgufHeader:
-    """What a GGUF file says about its model, as far as a Hugging Face folder repeats it.
+
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """A GGUF file that was parsed, which takes seconds: a vocabulary has 50,000 tokens.
 
     Attributes:
-        context: longest sequence, in tokens.
-        tied: whether the output projection is the embedding matrix.
-        split: name of the rule that splits text before merging.
-        tokens: the vocabulary; a token's position is its id.
-        token_types: GGUF's type of each token, shape [tokens].
-        merges: byte-pair merges in the order of their rank, two pieces each.
-        begin: id of the token that begins a sequence.
-        end: id of the token that ends an answer.
-        pad: id of the token that fills a batch.
-        unknown: id of the token that stands for what the vocabulary lacks.
-        chat_template: Jinja source.
+        name: of the file, for messages.
+        reader: what was parsed.
     """
 
-    context: int
-    tied: bool
-    split: str
-    tokens: tuple[str, ...]
-    token_types: tuple[int, ...]
-    merges: tuple[tuple[str, str], ...]
-    begin: int
-    end: int
-    pad: int
-    unknown: int
-    chat_template: str
+    name: str
+    reader: GGUFReader
+
+    def value(self, key: str) -> Any:  # noqa: ANN401 - a GGUF value has any type
+        """What the file's metadata say of a key.
+
+        Raises:
+            ModelFetchError: nothing.
+        """
+        if key not in self.reader.fields:
+            raise ModelFetchError(f"{self.name} has no metadata key {key}: it cannot be converted")
+        return self.reader.fields[key].contents()
+
+    def token_id(self, kind: str) -> int:
+        """The id of a special token: `bos`, `eos`, `padding` or `unknown`."""
+        return int(self.value(f"tokenizer.ggml.{kind}_token_id"))
+
+    @property
+    def tied(self) -> bool:
+        """Whether the output projection is the embedding matrix."""
+        return all(tensor.name != "output.weight" for tensor in self.reader.tensors)
 
 
-def read_header(gguf: Path) -> GgufHeader:
-    """Reads a GGUF file's metadata.
-
-    Raises:
-        ModelFetchError: it lacks a key that is needed here.
-    """
-    from gguf import GGUFReader
-
-    reader = GGUFReader(gguf)
-
-    def value(key: str) -> Any:  # noqa: ANN401 - a GGUF value has any type
-        if key not in reader.fields:
-            raise ModelFetchError(f"{gguf.name} has no metadata key {key}: it cannot be converted")
-        return reader.fields[key].contents()
-
-    if (kind := value("tokenizer.ggml.model")) != "gpt2":
-        raise ModelFetchError(f"{gguf.name} has a `{kind}` vocabulary; only byte-pair ones convert")
-    return GgufHeader(
-        context=value(f"{value('general.architecture')}.context_length"),
-        tied=all(tensor.name != "output.weight" for tensor in reader.tensors),
-        split=value("tokenizer.ggml.pre"),
-        tokens=tuple(value("tokenizer.ggml.tokens")),
-        token_types=tuple(value("tokenizer.ggml.token_type")),
-        merges=tuple(_pair(merge) for merge in value("tokenizer.ggml.merges")),
-        begin=value("tokenizer.ggml.bos_token_id"),
-        end=value("tokenizer.ggml.eos_token_id"),
-        pad=value("tokenizer.ggml.padding_token_id"),
-        unknown=value("tokenizer.ggml.unknown_token_id"),
-        chat_template=value("tokenizer.chat_template"),
-    )
-
-
-def _pair(merge: str) -> tuple[str, str]:
-    left, right = merge.split(" ")
-    return left, right
-
-
-def build_tokenizer(header: GgufHeader) -> Tokenizer:
+def build_tokenizer(file: GgufFile) -> Tokenizer:
     """The tokenizer that a GGUF's vocabulary describes.
 
     Raises:
-        ModelFetchError: its splitting rule is not known here.
+        ModelFetchError: its kind or its splitting rule is not known here.
     """
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-    if header.split != "smollm":
-        raise ModelFetchError(f"text splitting rule `{header.split}` is not known; known: smollm")
-    vocabulary = {token: index for index, token in enumerate(header.tokens)}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=list(header.merges)))
+    if (kind := file.value("tokenizer.ggml.model")) != "gpt2":
+        raise ModelFetchError(f"{file.name} has a `{kind}` vocabulary; only byte-pair ones convert")
+    if (split := file.value("tokenizer.ggml.pre")) != "smollm":
+        raise ModelFetchError(f"text splitting rule `{split}` is not known; known: smollm")
+    tokens = file.value("tokenizer.ggml.tokens")
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    merges = [tuple(merge.split(" ")) for merge in file.value("tokenizer.ggml.merges")]
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
     )
@@ -115,7 +99,7 @@ def build_tokenizer(header: GgufHeader) -> Tokenizer:
     tokenizer.add_special_tokens(
         [
             AddedToken(token, special=True, normalized=False)
-            for token, kind in zip(header.tokens, header.token_types, strict=True)
+            for token, kind in zip(tokens, file.value("tokenizer.ggml.token_type"), strict=True)
             if kind == _CONTROL
         ]
     )
@@ -126,7 +110,7 @@ def convert(gguf: Path, folder: Path) -> None:
     """Writes a GGUF model as a Hugging Face folder in bfloat16.
 
     Args:
-        gguf: the file; its parent must hold no `config.json`.
+        gguf: the file.
         folder: must exist and be empty.
 
     Raises:
@@ -134,72 +118,90 @@ def convert(gguf: Path, folder: Path) -> None:
         OSError: the disk is full or not writable.
     """
     try:
-        import torch
+        from gguf import GGUFReader
         from safetensors.torch import save
-        from transformers import AutoModelForCausalLM
     except ImportError as error:
         raise ModelFetchError(
-            f"converting {gguf.name} needs torch and transformers ({error}): install the project "
+            f"converting {gguf.name} needs gguf and torch ({error}): install the project "
             "with its `cpu` or `cuda` extra"
         ) from error
-    header = read_header(gguf)
-    _write_tokenizer(header, folder)
-    with quiet_transformers():
-        model = AutoModelForCausalLM.from_pretrained(
-            str(gguf.parent),
-            gguf_file=gguf.name,
-            dtype=torch.float32,
-            trust_remote_code=False,
-            local_files_only=True,
-        )
-    _write_config(model, header, folder)
-    weights = {
-        name: tensor.to(torch.bfloat16).contiguous()
-        for name, tensor in model.state_dict().items()
-        if not (header.tied and name == "lm_head.weight")
-    }
+    file = GgufFile(gguf.name, GGUFReader(gguf))
+    _write_tokenizer(file, folder)
+    _write_config(file, folder)
     # As bytes, so that a full disk is an OSError and not one of the writer's own exceptions.
-    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+    written = save(_weights(file), metadata={"format": "pt"})
+    (folder / "model.safetensors").write_bytes(written)
 
 
-def _write_tokenizer(header: GgufHeader, folder: Path) -> None:
-    (folder / "tokenizer.json").write_text(build_tokenizer(header).to_str(), encoding="utf-8")
-    (folder / "chat_template.jinja").write_text(header.chat_template, encoding="utf-8")
+def _weights(file: GgufFile) -> dict[str, torch.Tensor]:
+    import torch
+    from gguf import dequantize
+
+    heads = {
+        "attn_q": file.value("llama.attention.head_count"),
+        "attn_k": file.value("llama.attention.head_count_kv"),
+    }
+    weights = {}
+    for tensor in file.reader.tensors:
+        *layer, name, _ = tensor.name.split(".")
+        weight = dequantize(tensor.data, tensor.tensor_type)
+        if name in heads:
+            # A GGUF interleaves the two halves that rotate together; Hugging Face keeps them apart.
+            pairs = weight.reshape(heads[name], -1, 2, weight.shape[1])
+            weight = pairs.swapaxes(1, 2).reshape(weight.shape)
+        known = f"model.layers.{layer[1]}.{_OF_A_LAYER[name]}" if layer else _WHOLE[name]
+        weights[f"{known}.weight"] = torch.tensor(weight).to(torch.bfloat16)
+    return weights
+
+
+def _write_tokenizer(file: GgufFile, folder: Path) -> None:
+    (folder / "tokenizer.json").write_text(build_tokenizer(file).to_str(), encoding="utf-8")
+    template = file.value("tokenizer.chat_template")
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    tokens = file.value("tokenizer.ggml.tokens")
     _write_json(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": header.tokens[header.begin],
-            "eos_token": header.tokens[header.end],
-            "pad_token": header.tokens[header.pad],
-            "unk_token": header.tokens[header.unknown],
+            "bos_token": tokens[file.token_id("bos")],
+            "eos_token": tokens[file.token_id("eos")],
+            "pad_token": tokens[file.token_id("padding")],
+            "unk_token": tokens[file.token_id("unknown")],
             "clean_up_tokenization_spaces": False,
-            "model_max_length": header.context,
+            "model_max_length": file.value("llama.context_length"),
         },
     )
 
 
-def _write_config(model: Any, header: GgufHeader, folder: Path) -> None:  # noqa: ANN401
+def _write_config(file: GgufFile, folder: Path) -> None:
     ids = {
-        "bos_token_id": header.begin,
-        "eos_token_id": header.end,
-        "pad_token_id": header.pad,
+        "bos_token_id": file.token_id("bos"),
+        "eos_token_id": file.token_id("eos"),
+        "pad_token_id": file.token_id("padding"),
     }
-    derived = model.config.to_diff_dict()
-    derived.pop("quantization_config", None)
-    rope = model.config.rope_parameters
+    rope_theta = file.value("llama.rope.freq_base")
     _write_json(
         folder / "config.json",
-        {name: value for name, value in derived.items() if not name.startswith("_")}
-        | ids
+        ids
         | {
-            "architectures": [type(model).__name__],
+            "architectures": ["LlamaForCausalLM"],
             "dtype": "bfloat16",
-            "max_position_embeddings": header.context,
+            "head_dim": file.value("llama.rope.dimension_count"),
+            "hidden_act": "silu",
+            "hidden_size": file.value("llama.embedding_length"),
+            "intermediate_size": file.value("llama.feed_forward_length"),
+            "max_position_embeddings": file.value("llama.context_length"),
+            "model_type": "llama",
+            "num_attention_heads": file.value("llama.attention.head_count"),
+            "num_hidden_layers": file.value("llama.block_count"),
+            "num_key_value_heads": file.value("llama.attention.head_count_kv"),
+            "rms_norm_eps": file.value("llama.attention.layer_norm_rms_epsilon"),
+            "rope_parameters": {"rope_type": "default", "rope_theta": rope_theta},
             # Releases of transformers before 5 read this key and not `rope_parameters`.
-            "rope_theta": rope["rope_theta"],
-            "tie_word_embeddings": header.tied,
-            "vocab_size": len(header.tokens),
+            "rope_theta": rope_theta,
+            "tie_word_embeddings": file.tied,
+            "unk_token_id": file.token_id("unknown"),
+            "vocab_size": len(file.value("tokenizer.ggml.tokens")),
         },
     )
     _write_json(folder / "generation_config.json", ids)

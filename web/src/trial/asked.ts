@@ -5,17 +5,12 @@ import type { Trace } from "./data";
 import { question } from "./prompt";
 
 const MOST = 200;
-const UNKNOWN = -2;
 
 export class Asked {
-  /** Whether the trace says which node asked; one of an earlier version does not. */
-  readonly known: boolean;
   private readonly at = new Map<number, number[]>();
 
   constructor(private readonly trace: Trace) {
-    const nodes = trace.column("question_node");
-    this.known = !nodes.includes(UNKNOWN as never);
-    nodes.forEach((node: number, at: number) => {
+    trace.column("question_node").forEach((node: number, at: number) => {
       const list = this.at.get(node);
       if (list === undefined) this.at.set(node, [at]);
       else list.push(at);

@@ -137,22 +137,6 @@ export class Trace {
     }
     return found;
   }
-
-  /** The questions between the moment before and this one. */
-  questionsAt(moment: number): number[] {
-    const of = this.column("question_moment");
-    // Questions are in the order of their moments.
-    let low = 0;
-    let high = of.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (of[middle] < moment) low = middle + 1;
-      else high = middle;
-    }
-    const found: number[] = [];
-    for (; low < of.length && of[low] === moment; low++) found.push(low);
-    return found;
-  }
 }
 
 /** Reads a trace of the page. */

@@ -37,11 +37,10 @@ export class LearntGraph {
   /** How many changes have happened at the moment that is shown. */
   private happened = -1;
 
-  /** The graph of a trace; null if it has none. Old traces tell only the first beliefs and the last. */
+  /** The graph of a trace; null if it has none. */
   static async of(trace: Trace): Promise<LearntGraph | null> {
     const told = await trace.told<{ items?: unknown }>("graph");
     const changes = told.map(({ moment, value }) => ({ moment, items: value.items }));
-    if (changes.length === 0) changes.push(...fromSummary(trace.about.summary));
     return changes.length === 0 ? null : new LearntGraph(changes);
   }
 
@@ -145,19 +144,6 @@ function* read(items: unknown): Generator<[string, Belief]> {
       },
     ];
   }
-}
-
-/** The beliefs of a trace without events: as predicted, then as the run ended. */
-function fromSummary({ predicted, graph, obtained, demonstrated }: Record<string, unknown>): { moment: number; items: unknown }[] {
-  const shown = new Set([obtained, demonstrated].flat().map(String));
-  return [predicted, graph]
-    .filter((needs): needs is Record<string, unknown> => needs !== null && typeof needs === "object" && !Array.isArray(needs))
-    .map((needs) => ({
-      moment: -1,
-      items: Object.fromEntries(
-        Object.entries(needs).map(([item, requires]) => [item, { requires, known: needs === graph && shown.has(item) ? "learnt" : "predicted" }]),
-      ),
-    }));
 }
 
 /** All that an item needs, directly or not. */

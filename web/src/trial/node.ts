@@ -1,15 +1,13 @@
 // All about one node: how it was reached, what it is worth, its state, its actions, its questions.
 import { add, el, fill } from "../shared/dom";
-import { count, counted, inline, short } from "../shared/format";
+import { count, inline, short } from "../shared/format";
 import { Asked } from "./asked";
 import { changed } from "./changes";
 import type { Trace } from "./data";
-import { question } from "./prompt";
 import type { Replay } from "./replay";
 import { rows } from "./values";
 
 const MOST_ACTIONS = 40;
-const MOST_QUESTIONS = 200;
 
 interface Candidate {
   proposed?: unknown;
@@ -241,50 +239,14 @@ export class NodePanel {
     const { trace } = this;
     const moment = trace.column("node_moment")[node];
     if (moment >= trace.momentCount) return null;
-    const linked = this.asked.known && trace.questionCount > 0;
-    const questions = linked ? [] : trace.questionsAt(moment);
-    if (!linked && trace.kind(moment) === "search" && questions.length === 0) return null;
     const kind = trace.kind(moment);
     const number = trace.column("moment_number")[moment];
     const name = Number.isNaN(number) ? kind : `${kind} ${count(number)}`;
     const added = el("button", { type: "button", class: "link", onclick: () => this.goTo(moment) }, `Added by ${name}`);
-    if (linked) {
+    if (trace.questionCount > 0) {
       return part("Where it comes from", el("p", {}, added), this.asked.of(node, detail?.candidate?.proposed));
     }
-    const list = el("div", {});
-    if (questions.length > 0) void this.list(list, questions, trace.action(node));
-    return part(
-      "Where it comes from",
-      el(
-        "p",
-        {},
-        added,
-        questions.length > 0
-          ? `, before which ${counted(questions.length, "question")} ${questions.length === 1 ? "was" : "were"} asked:`
-          : ", without a question to a model.",
-      ),
-      list,
-    );
-  }
-
-  /** Questions of a trace that does not say who asked: those that name the action come first. */
-  private async list(into: HTMLElement, questions: number[], action: string): Promise<void> {
-    const { trace } = this;
-    const named: number[] = [];
-    const others: number[] = [];
-    const quoted = JSON.stringify(action).slice(1, -1);
-    for (const at of questions.slice(0, MOST_QUESTIONS)) {
-      const body = await trace.text(trace.column("question_body")[at]);
-      (body.includes(quoted) ? named : others).push(at);
-    }
-    const rest = questions.length - named.length - others.length;
-    const more = rest > 0 && el("p", { class: "soft" }, `${count(rest)} more are in the list of questions.`);
-    if (named.length === 0 || others.length === 0) add(into, ...[...named, ...others].map((at) => question(trace, at)), more);
-    else {
-      const folded = el("details", {}, el("summary", {}, `${counted(others.length, "question")} without its name`));
-      add(folded, ...others.map((at) => question(trace, at)), more);
-      add(into, ...named.map((at) => question(trace, at)), folded);
-    }
+    return kind === "search" ? null : part("Where it comes from", el("p", {}, added, ", without a question to a model."));
   }
 }
 

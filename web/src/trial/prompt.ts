@@ -95,7 +95,7 @@ function cachedEnds(
     });
   }
   if (Array.isArray(value.choices)) return null;
-  // Of an earlier version, or with images: by its share of tokens.
+  // With images: by its share of tokens.
   const { fixed, cached, total } = tokens;
   const share = total > fixed ? Math.max(0, cached - fixed) / (total - fixed) : 0;
   let left = Math.round(texts.reduce((sum, text) => sum + text.length, 0) * share);

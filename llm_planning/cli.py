@@ -1,11 +1,8 @@
 """The `llm-planning` command: from the command line to an exit code, whatever happens.
 
-Each module here, such as `run` or `sweep`, declares the options and the help of one subcommand. Its
-functions import the module of `llm_planning.commands` that does the work, and return that work for
-`main` to run. So help appears at once, whatever the work needs.
-
-Only this module ends a command. Imports that take time stand inside functions, which run after the
-handler of SIGINT is set.
+Each subcommand is a file of `llm_planning.commands`: its options, its help and its work. Only this
+module ends a command. Imports that take time stand inside functions, which run after the handler of
+SIGINT is set.
 """
 
 from __future__ import annotations
@@ -17,9 +14,7 @@ from llm_planning.interrupts import end_at_once, raise_again, stay_ended
 
 TYPE_CHECKING = False  # what `typing` has, without its import
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from llm_planning.cli.options import Work
+    from collections.abc import Callable, Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,7 +86,7 @@ def _log_in_lines() -> None:
     warnings.showwarning = lambda message, *_, **__: complain(f"note: {message}")
 
 
-def _read(arguments: Sequence[str]) -> Work | int:
+def _read(arguments: Sequence[str]) -> Callable[[], None] | int:
     """What a command line asks for, or the exit code where that is done, such as help.
 
     Raises:
@@ -103,9 +98,13 @@ def _read(arguments: Sequence[str]) -> Work | int:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from typer.main import get_command
 
-    from llm_planning.cli.app import app
+    from llm_planning.commands.app import app
 
-    read: Work | int | None = get_command(app).main(
+    read: Callable[[], None] | int | None = get_command(app).main(
         args=list(arguments), prog_name="llm-planning", standalone_mode=False
     )
     return read or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

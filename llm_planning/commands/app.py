@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
-from llm_planning.cli import (
+from llm_planning.commands import (
     cache,
     distill,
     doctor,
@@ -21,6 +23,9 @@ from llm_planning.cli import (
     view,
 )
 from llm_planning.endings import TRACEBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NOT_GIVEN: Final = {
     "default_map": dict.fromkeys(("help", "install_completion", "show_completion"), False)
@@ -39,11 +44,8 @@ app = typer.Typer(
         "130 interrupted."
     ),
 )
-app.command()(run.run)
-app.command()(doctor.doctor)
-app.command()(gpu_check.gpu_check)
-app.command()(distill.distill)
-app.command()(view.view)
+for command in (run.run, doctor.doctor, gpu_check.gpu_check, distill.distill, view.view):
+    app.command()(command)
 _GROUPS: Final = {
     "models": models.app,
     "cache": cache.app,
@@ -53,8 +55,24 @@ _GROUPS: Final = {
     "index": index.app,
     "minecraft": minecraft.app,
 }
-for group, commands in _GROUPS.items():
-    app.add_typer(commands, name=group, context_settings=_NOT_GIVEN)
+for name, group in _GROUPS.items():
+    app.add_typer(group, name=name, context_settings=_NOT_GIVEN)
+
+
+class _Command(TyperCommand):
+    """A command that is given its options now, and works when `llm_planning.cli` says so.
+
+    Typer would make something else of Ctrl-C and of a reader that left.
+    """
+
+    def invoke(self, ctx: Any) -> Callable[[], None]:  # noqa: ANN401 - Typer exports no such class
+        """The work, ready to run."""
+        return partial(super().invoke, ctx)
+
+
+for commands in (app, *_GROUPS.values()):
+    for registered in commands.registered_commands:
+        registered.cls = _Command
 
 
 @app.callback()

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import typer
 
 from llm_planning.endings import UsageError
-
-Work: TypeAlias = Callable[[], None]
-"""What the function of a subcommand returns: the work with its options, ready to run."""
 
 MOST: Final = 10**18 - 1
 """Of whole numbers on the command line: those of a YAML file have at most as many digits."""
@@ -64,6 +60,9 @@ def check_writable_folder(out: Path, *, option: str = "--out") -> None:
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also show how it came about, and every figure.")
+]
 CacheOption = Annotated[
     bool, typer.Option("--cache/--no-cache", help="Reuse answers to questions asked before.")
 ]

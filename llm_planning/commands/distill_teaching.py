@@ -1,0 +1,409 @@
+"""A domain's rules, or searches, teach a model the roles of planners."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from filelock import FileLock, Timeout
+
+from llm_kernels.files import at_home, make_folder, write_durably
+from llm_planning.distill.adapters import LowRank
+from llm_planning.distill.ahead import Ahead
+from llm_planning.distill.architecture import read_model
+from llm_planning.distill.checkpoint import FILE as CHECKPOINT
+from llm_planning.distill.checkpoint import TrainingError
+from llm_planning.distill.course import Course, lessons_of
+from llm_planning.distill.network import Network
+from llm_planning.distill.peft_format import read_weights, write_adapter
+from llm_planning.distill.tokens import LessonTokenizer
+from llm_planning.distill.training import Recipe, shares_right, train
+from llm_planning.distill.trie import LONGEST_ROW, LONGEST_ROW_ON_GPU
+from llm_planning.endings import UsageError, refusing
+from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.interrupts import heard_while_loading
+from llm_planning.names import remedy
+from llm_planning.planners.any_domain.exercises import PriorExercises
+from llm_planning.planners.any_domain.trace_exercises import TracedPrior
+from llm_planning.priors import ROLE
+from llm_planning.registry import exercise_makers, find_domain
+from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, STATE, STATE_UNPREDICTED, VERDICT
+from llm_planning.roles.measuring import digest
+from llm_planning.roles.options import INFEASIBLE
+from llm_planning.running import REFUSALS
+from llm_planning.trace_file import TraceError
+from llm_planning.viewer.reading import read_trace
+from llm_serving.errors import AdapterError, UnknownModelError
+from llm_serving.models import Card, adapter_folder, check_fit, merge, read_adapter, resolve
+from llm_serving.terminal import SafeConsole, complain
+from llm_serving.vllm_arguments import emulates_bfloat16
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from llm_planning.distill.architecture import Model
+    from llm_planning.distill.tokens import Lesson
+    from llm_planning.distill.training import Progress
+    from llm_planning.roles.exercises import ExerciseMaker
+    from llm_serving.models import ResolvedModel
+
+EXAM: Final = 60
+"""Held-out questions of each role that the curve is drawn from."""
+
+ADAPTER: Final = "adapter"
+MERGED: Final = "merged"
+"""Folders in the output folder."""
+
+TRACES: Final = "traces"
+"""The folder of traces in that of a sweep."""
+
+_TRACE_FILES = (".jsonl", ".jsonl.gz")
+
+Makers: TypeAlias = "list[tuple[ExerciseMaker, tuple[str, ...]]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonOptions:
+    """What is taught.
+
+    Attributes:
+        roles: the roles; empty for all that are asked of a taught model in words of its own, or
+            for all if there are none.
+        hold_out: names that are left out; None for those that the domain leaves out by default.
+        states: asked about in one batch.
+        seed: of the lessons.
+        traces: files of searches, or folders of them, that teach π in the place of the rules.
+    """
+
+    roles: Sequence[str]
+    hold_out: Sequence[str] | None
+    states: int
+    seed: int
+    traces: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningOptions:
+    """How it is learned.
+
+    Attributes:
+        minutes: that teaching takes.
+        rank: of the adapter.
+        rate: the highest learning rate.
+        start: the adapter that is taught further, as `adapter_folder` takes it; None for a new one.
+    """
+
+    minutes: float
+    rank: int
+    rate: float
+    start: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """What came of teaching.
+
+    Attributes:
+        adapter: its folder.
+        card: what the adapter says of itself.
+        curve: by questions learned, the share of held-out ones that are answered right.
+    """
+
+    adapter: Path
+    card: Card
+    curve: Sequence[Mapping[str, Any]]
+
+
+def teach(
+    domain: str,
+    *,
+    model: str,
+    out: Path,
+    lessons: LessonOptions,
+    learning: LearningOptions,
+    resume: bool,
+    merged: bool,
+) -> Taught:
+    """Teaches a model and writes its adapter.
+
+    Args:
+        domain: knows right answers.
+        model: is taught.
+        out: gets the adapter and its progress.
+        lessons: what is taught.
+        learning: how it is learned.
+        resume: go on where a training in the folder was broken off.
+        merged: also write the taught model whole.
+
+    Raises:
+        UsageError: the options do not fit the folder, the domain or the model.
+        TrainingError: another training runs in the folder, or it failed.
+    """
+    _check_out(out, resume=resume, merged=merged)
+    makers = _makers(domain, lessons)
+    roles = tuple(role for _, those in makers for role in those)
+    with SafeConsole(stderr=True).waiting("loading the model"), heard_while_loading():
+        base = _base(model)
+        making = _making(partial(_batches, domain, lessons, base.path))
+        course = Course(makers, states=lessons.states, seed=lessons.seed)
+        tokenizer = LessonTokenizer(base.path)
+        student, dtype = _student(base.path)
+        learned = LowRank(student, rank=learning.rank, alpha=2.0 * learning.rank, seed=0)
+        start = None if learning.start is None else _begin(learned, learning.start, base)
+    searched = [maker for maker, _ in makers if isinstance(maker, TracedPrior)]
+    for one in searched:
+        complain(f"traces: {one.told}")
+    taught = {
+        "rank": learning.rank,
+        "start": start,
+        "dtype": dtype,
+        "states": lessons.states,
+        "seed": lessons.seed,
+        "hold_out": lessons.hold_out,
+        "traces": [{"decisions": len(one.decisions), "sha256": one.digest()} for one in searched],
+        "lessons_sha256": digest(course.exercises(0)),
+    }
+    make_folder(out)
+    longest = LONGEST_ROW_ON_GPU if student.device.type == "cuda" else LONGEST_ROW
+    with _alone(out), making as make, SafeConsole(stderr=True).waiting("teaching") as status:
+        report = _Report(exam_of(course, tokenizer), status.update)
+        done = train(
+            Network(student, learned),
+            make,
+            Recipe(minutes=learning.minutes, rate=learning.rate, longest_row=longest),
+            folder=out,
+            identity={"base": base.revision, "domain": domain, "roles": roles, **taught},
+            report=report,
+            examine=report.examine,
+        )
+        card = Card(
+            base=base.name,
+            base_revision=base.revision,
+            domain=domain,
+            roles=roles,
+            words_sha256=_words(makers),
+            recipe={
+                **taught,
+                "minutes": learning.minutes,
+                "rate": learning.rate,
+                "questions": done.questions,
+                "tokens": done.computed,
+                "tokens_one_by_one": done.one_by_one,
+            },
+        )
+        write_adapter(out / ADAPTER, learned, base=base.name, card=card.to_json())
+        if merged:
+            merge(base.path, out / ADAPTER, out / MERGED, base_revision=base.revision)
+    return Taught(adapter=out / ADAPTER, card=card, curve=done.curve)
+
+
+def _check_out(out: Path, *, resume: bool, merged: bool) -> None:
+    if resume and not (out / CHECKPOINT).exists():
+        raise UsageError(f"--resume: {out} holds no training to go on with; leave --resume out")
+    if not resume and (out / CHECKPOINT).exists():
+        raise UsageError(f"--out {out} holds a training: go on with --resume, or name another")
+    if merged and (out / MERGED).exists():
+        raise UsageError(f"--merge: {out / MERGED} exists already; remove it or leave --merge out")
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Makes sure that nobody else teaches in this folder."""
+    try:
+        with FileLock(out / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise TrainingError(f"another training runs in {out}: wait, or name another") from None
+
+
+def _base(model: str) -> ResolvedModel:
+    """The model to teach, by a name that means the same in every folder."""
+    found = resolve(model)
+    if found.taught is not None:
+        raise UsageError(f"--model {model} was taught already: name the model that it was made of")
+    return replace(found, name=str(found.path)) if Path(at_home(model)).is_dir() else found
+
+
+def _begin(learned: LowRank, start: str, base: ResolvedModel) -> Mapping[str, Any]:
+    """Begins with the weights of an adapter; returns its hash and how it was taught."""
+    try:
+        begun = read_adapter(adapter_folder(start))
+        check_fit(begun, base.path, base_revision=base.revision)
+    except (AdapterError, UnknownModelError) as error:
+        raise UsageError(f"--start {start}: {error}") from error
+    if (begun.rank, begun.alpha) != (learned.rank, learned.alpha):
+        raise UsageError(
+            f"--start {start} has rank {begun.rank} and alpha {begun.alpha:g}, but --rank "
+            f"{learned.rank} has alpha {learned.alpha:g}: an adapter is taught further as it is"
+        )
+    try:
+        read_weights(begun.path, learned)
+    except ValueError as error:
+        raise UsageError(f"--start {start}: {error}; only all of them are taught") from error
+    return {"revision": begun.revision, "recipe": begun.card and begun.card.recipe}
+
+
+def _student(folder: Path) -> tuple[Model, str]:
+    """The model, in the type that this machine multiplies fastest, and the type's name."""
+    import torch
+
+    if torch.cuda.is_available():
+        return read_model(folder, dtype=torch.bfloat16, device="cuda"), "bfloat16"
+    if emulates_bfloat16():
+        return read_model(folder, dtype=torch.float32, device="cpu"), "float32"
+    return read_model(folder, dtype=torch.bfloat16, device="cpu"), "bfloat16"
+
+
+def _batches(domain: str, lessons: LessonOptions, model: Path) -> Callable[[int], Sequence[Lesson]]:
+    """A function from a batch's number to its lessons."""
+    course = Course(_makers(domain, lessons), states=lessons.states, seed=lessons.seed)
+    tokenizer = LessonTokenizer(model)
+    return lambda batch: lessons_of(course.exercises(batch), tokenizer)
+
+
+def _making(
+    begin: Callable[[], Callable[[int], Sequence[Lesson]]],
+) -> AbstractContextManager[Callable[[int], Sequence[Lesson]]]:
+    """Makes lessons: on a GPU's machine ahead, on all cores but one, as one core is too slow."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return nullcontext(begin())
+    return closing(Ahead(begin, processes=max(len(os.sched_getaffinity(0)) - 1, 1)))
+
+
+def _words(makers: Makers) -> str:
+    """The hash of the words of a taught model; a role without such words is asked as ever."""
+    words = [maker.taught_words for maker, _ in makers if maker.taught_words]
+    return words[0] if words else GENERAL_WORDS
+
+
+def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
+    """Held-out questions; the role of each says also which kind they are of.
+
+    That is whether goal and recipe were taught, and whether it tells s_0 and the options since.
+    What infeasible options change is not taught, so it is not asked.
+    """
+    asked = [
+        one
+        for one in course.exam(EXAM)
+        if one.role != "dynamics" or one.kinds.get(VERDICT) != INFEASIBLE
+    ]
+    named = [
+        one.role
+        + (f", {HELD_OUT}" if HELD_OUT in one.kinds.values() else "")
+        + (f", {STATE_UNPREDICTED}" if one.kinds.get(STATE) == STATE_UNPREDICTED else "")
+        for one in asked
+    ]
+    return [
+        replace(lesson, role=name)
+        for name, lesson in zip(named, lessons_of(asked, tokenizer), strict=True)
+    ]
+
+
+def write_questions(domain: str, *, lessons: LessonOptions, file: Path, questions: int) -> int:
+    """Writes exercises as chats, a JSON object a line, as trainers such as trl read them.
+
+    Returns:
+        How many were written.
+    """
+    lines: list[str] = []
+    batch = 0
+    course = Course(_makers(domain, lessons), states=lessons.states, seed=lessons.seed)
+    while len(lines) < questions:
+        for one in course.exercises(batch)[: questions - len(lines)]:
+            turns = [{"role": turn.role, "content": turn.content} for turn in one.prompt]
+            turns.append({"role": "assistant", "content": one.answer})
+            lines.append(json.dumps({"messages": turns, "role": one.role}))
+        batch += 1
+    write_durably(file, ("\n".join(lines) + "\n").encode())
+    return len(lines)
+
+
+def _makers(domain: str, lessons: LessonOptions) -> Makers:
+    """The makers of the exercises, each with its roles that are taught."""
+    with refusing(*REFUSALS, TraceError):
+        spec = find_domain(domain).holding_out(lessons.hold_out or ())
+        made = exercise_makers(spec, words="taught")
+        if not made:
+            able = (one.name for one in DOMAINS.values() if exercise_makers(one, words="taught"))
+            raise UsageError(
+                f"{domain} knows no right answers, so nothing can be taught; see {', '.join(able)}"
+            )
+        if lessons.traces:
+            if lessons.roles and ROLE not in lessons.roles:
+                raise UsageError(f"--from-traces teaches {ROLE}: add --role {ROLE}")
+            rules = made[ROLE]
+            if not isinstance(rules, PriorExercises):
+                raise UsageError(f"--from-traces: {domain} has no short words of {ROLE}")
+            made[ROLE] = TracedPrior(rules, spec, map(read_trace, _files(lessons.traces)))
+    for role in lessons.roles:
+        if role not in made:
+            raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, made)}")
+    # Roles without short words are taught in the general ones, if no others are named.
+    words = {role: maker.taught_words for role, maker in made.items()}
+    first = next((one for one in words.values() if one), "")
+    chosen = lessons.roles or [role for role in made if words[role] == first]
+    if len({words[role] for role in chosen} - {""}) > 1:
+        raise UsageError(
+            f"--role {' --role '.join(chosen)}: these are asked in words of different families, "
+            "and an adapter knows the words of one: teach them apart"
+        )
+    makers = {id(made[role]): made[role] for role in chosen}
+    return [
+        (maker, tuple(role for role in chosen if made[role] is maker)) for maker in makers.values()
+    ]
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files of traces among these paths, in folders and in those of sweeps."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        inside = path / TRACES if (path / TRACES).is_dir() else path
+        found = [one for one in sorted(inside.iterdir()) if one.name.endswith(_TRACE_FILES)]
+        if not found:
+            raise UsageError(
+                f"--from-traces {path}: no {' or '.join(_TRACE_FILES)} is in it; name the folder "
+                "of a sweep, or what `run --trace FILE` wrote"
+            )
+        yield from found
+
+
+class _Report:
+    """Says on a terminal how far the training is.
+
+    Args:
+        exam: held-out questions.
+        show: takes a line.
+    """
+
+    def __init__(self, exam: Sequence[Lesson], show: Callable[[str], None]) -> None:
+        self._exam = exam
+        self._show = show
+        self._shares: Mapping[str, float] = {}
+
+    def examine(self, network: Network) -> Mapping[str, float]:
+        """Role -> share of held-out questions whose right answer is the likeliest in each token."""
+        if self._exam:
+            self._shares = shares_right(network, self._exam)
+        return self._shares
+
+    def __call__(self, now: Progress) -> None:
+        minutes, seconds = divmod(round(now.seconds_left), 60)
+        right = self._shares or now.right
+        self._show(
+            f"teaching: {now.questions} questions, loss {now.loss:.3f}, "
+            f"{minutes}:{seconds:02} left; right: {_shares_text(right)}"
+        )
+
+
+def _shares_text(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{role} {share:.0%}" for role, share in sorted(shares.items()))

@@ -1,0 +1,255 @@
+"""What `llm-planning run` answers, to people and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.outcome import NO_PLAN
+from llm_planning.roles.oracles import tell
+from llm_serving.request import Usage
+from llm_serving.terminal import SafeConsole, literal, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from llm_planning.outcome import Outcome
+    from llm_planning.running import PlannerRun, Prepared
+
+_MOST_LINES = 24
+"""Of steps, or of what else a planner found; `-v` shows more."""
+
+_LAST_LINES = 8
+"""Of these, at the end: a long run is judged by it."""
+
+_FIGURES = 3
+"""So many stand for a verdict where no goal is judged."""
+
+_NUMBERS = (int, float)
+_WIDEST_ACTION = 44
+_NARROWEST = 60
+
+_TRACED = ("problems", "executions")
+"""Parts of a trace that `--json` prints: each problem, or each execution with its programs, what
+the world said of them, and its verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a plan, and what the world said of it.
+
+    Attributes:
+        action: an option or an action.
+        text: the world's words; None where the step was not taken.
+        reward: r.
+        obstacle: why it was refused or done only in part; None if it was done.
+    """
+
+    action: str
+    text: str | None = None
+    reward: float = 0.0
+    obstacle: str | None = None
+
+    def __str__(self) -> str:
+        """What the world said, on one line."""
+        if self.text is None:
+            return ""
+        said = " ".join((self.text if self.obstacle is None else self.obstacle).split())
+        said = said.removeprefix(f"{self.action}: ") or "done"
+        if self.obstacle is not None:
+            return f"failed: {said}"
+        return f"{self.reward:+g}  {said}" if self.reward else said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A run that came to its end.
+
+    Attributes:
+        prepared: what was run.
+        record: how it ran.
+        outcome: of it.
+        model: answers the roles that have no model of their own.
+        models: role -> its own model.
+    """
+
+    prepared: Prepared
+    record: PlannerRun
+    outcome: Outcome
+    model: str
+    models: Mapping[str, str]
+
+    @property
+    def steps(self) -> list[Step]:
+        """What was done in the world, or else the plan: of several executions, the first one."""
+        outcome = self.outcome
+        if "executions" in outcome.trace:
+            return [_of_attempt(one) for one in outcome.trace["executions"][0]["attempts"]]
+        done = [
+            Step(event["action"], event["text"], event["reward"], event["obstacle"])
+            for event in self.record.events
+            if event["type"] == "execution"
+        ]
+        # Some planners play several times, and the last time is what they answer.
+        last = done[len(done) - len(outcome.plan) :]
+        if [step.action for step in last] == [*outcome.plan] or not outcome.plan:
+            return last
+        return done or [Step(action) for action in outcome.plan]
+
+    @property
+    def total(self) -> Usage:
+        """Of all roles."""
+        return sum(self.record.usage.values(), Usage())
+
+    def to_json(self) -> dict[str, Any]:
+        """All that `--json` prints."""
+        outcome = self.outcome
+        return {
+            "success": outcome.success,
+            "planner": self.prepared.spec.name,
+            "domain": self.prepared.domain.name,
+            "task": self.prepared.task,
+            "goal": outcome.trace.get("goal"),
+            "model": self.model,
+            "metrics": dict(outcome.metrics),
+            "plan": list(outcome.plan),
+            "steps": [asdict(step) for step in self.steps],
+            **{key: outcome.trace[key] for key in _TRACED if key in outcome.trace},
+            "text": outcome.text,
+            "oracles": list(outcome.trace.get("oracles", ())),
+            "seconds": round(self.record.seconds, 3),
+            "usage": {
+                "total": _counts(self.total),
+                "roles": {role: _counts(one) for role, one in self.record.usage.items()},
+            },
+        }
+
+    def show(self, *, verbose: bool) -> None:
+        """Prints it: the goal, the plan with what the world said, the verdict, cost, who answered.
+
+        Args:
+            verbose: also how it was found, every metric, and the cost by role.
+        """
+        console, outcome, prepared = SafeConsole(), self.outcome, self.prepared
+        what = f"{prepared.task} in {prepared.domain.name}, planned by {prepared.spec.name}"
+        console.print(literal(what, "bold"), soft_wrap=True)
+        if goal := outcome.trace.get("goal"):
+            console.print(literal(f"Goal: {' '.join(str(goal).split())}"))
+        console.print()
+        steps = self.steps
+        width = max(console.width, _NARROWEST)
+        lines = _numbered(steps, width) if steps else outcome.text.splitlines()
+        for line in lines if verbose else _shortened(lines):
+            console.print(literal(line), soft_wrap=True)
+        if lines:
+            console.print()
+        style = {True: "bold green", False: "bold red", None: "bold"}[outcome.success]
+        console.print(literal(self._verdict(len(steps)), style), soft_wrap=True)
+        console.print(literal(f"Cost: {self._cost()}"), soft_wrap=True)
+        console.print(literal(f"Answered by: {'; '.join(self._answering())}"), soft_wrap=True)
+        if verbose:
+            say(f"\n{outcome.text}\n" if steps else "")
+            for key, value in outcome.metrics.items():
+                console.print(literal(f"{key}: {value}"), soft_wrap=True)
+            for line in tell(outcome.trace.get("oracles", ())):
+                console.print(literal(f"oracle of {line}"), soft_wrap=True)
+            self._show_usage(console)
+
+    def _verdict(self, steps: int) -> str:
+        metrics, success = self.outcome.metrics, self.outcome.success
+        if "problems" in self.outcome.trace:
+            return f"{metrics['solved']} of {metrics['problems']} problems are solved."
+        if metrics.get("failure") == NO_PLAN:
+            return f"No plan can reach the goal: {metrics['failure_cause']}."
+        if success is None:
+            figures = [f"{key} {one:.3g}" for key, one in metrics.items() if type(one) in _NUMBERS]
+            return f"No goal was judged; {', '.join(figures[:_FIGURES])}; -v shows every figure."
+        verdict = "The goal is reached" if success else "The goal is not reached"
+        facts = [f"{steps} {'step' if steps == 1 else 'steps'}"] if steps else []
+        if (score := metrics.get("score")) is not None:
+            most = metrics.get("max_score")
+            facts.append(f"{score:g}{f' of {most:g}' if most else ''} points")
+        if (optimum := metrics.get("optimum")) is not None:
+            facts.append(f"the fewest are {optimum}")
+        if metrics.get("minutes") is not None:
+            facts.append(f"{metrics['minutes']:.1f} minutes of the world")
+        if metrics.get("executions", 1) > 1:
+            facts.append(f"{metrics['executions_won']} of {metrics['executions']} executions won")
+        if not success:
+            facts += [str(metrics[key]) for key in ("failure", "failure_cause") if metrics.get(key)]
+        return f"{verdict}{': ' if facts else ''}{', '.join(facts)}."
+
+    def _cost(self) -> str:
+        total, seconds = self.total, f"{self.record.seconds:.1f} s"
+        if not total.calls:
+            return f"no model was asked; {seconds}"
+        replayed = f" ({total.replayed:,} from the cache)" if total.replayed else ""
+        return (
+            f"{total.calls:,} calls{replayed}, {total.prompt_tokens:,} tokens read and "
+            f"{total.completion_tokens:,} written; {seconds}"
+        )
+
+    def _answering(self) -> Iterator[str]:
+        """Who answered which roles."""
+        ruled = self.outcome.trace.get("oracles", ())
+        for erring, who in ((False, "rules"), (True, "rules that err (-v says how)")):
+            roles = [one["role"] for one in ruled if _errs(one["oracle"]) is erring]
+            if roles:
+                yield f"{who} ({', '.join(roles)})"
+        asked: dict[str, list[str]] = {}
+        for role, usage in self.record.usage.items():
+            if usage.calls:
+                asked.setdefault(self.models.get(role, self.model), []).append(role)
+        for model, roles in asked.items():
+            yield f"{'the encoder' if model == 'none' else model} ({', '.join(roles)})"
+        if not (ruled or asked):
+            yield "nobody, as nothing was asked"
+
+    def _show_usage(self, console: SafeConsole) -> None:
+        from rich.table import Table
+
+        table = Table("role", "calls", "replayed", "prompt tokens", "cached", "written", "seconds")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for role, one in [*self.record.usage.items(), ("total", self.total)]:
+            tokens = one.prompt_tokens, one.cached_tokens, one.completion_tokens
+            counts = map(str, (one.calls, one.replayed, *tokens))
+            table.add_row(literal(role), *counts, f"{one.seconds:.1f}")
+        console.print(table)
+
+
+def _of_attempt(attempt: Mapping[str, Any]) -> Step:
+    obstacle = None if attempt["done"] else attempt["feedback"]
+    return Step(attempt["option"], attempt["feedback"], obstacle=obstacle)
+
+
+def _errs(oracle: Mapping[str, Any]) -> bool:
+    return oracle.get("rate") != 1.0 or bool(oracle.get("rates"))
+
+
+def _numbered(steps: Sequence[Step], width: int) -> list[str]:
+    """The steps with what the world said, cut to the width."""
+    digits = len(str(len(steps)))
+    column = min(max(len(step.action) for step in steps), _WIDEST_ACTION)
+    lines = [
+        f"{number:{digits + 2}}. {step.action:{column}}  {step}".rstrip()
+        for number, step in enumerate(steps, start=1)
+    ]
+    return [line if len(line) <= width else f"{line[: width - 3]}..." for line in lines]
+
+
+def _shortened(lines: Sequence[str]) -> Iterable[str]:
+    left = len(lines) - _MOST_LINES
+    if left <= 1:
+        return lines
+    first = _MOST_LINES - _LAST_LINES
+    return (*lines[:first], f"  ... {left} more, which -v shows ...", *lines[-_LAST_LINES:])
+
+
+def _counts(usage: Usage) -> dict[str, int]:
+    return {
+        "calls": usage.calls,
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "completion_tokens": usage.completion_tokens,
+    }

@@ -1,0 +1,113 @@
+"""What `llm-planning run --list` lists: planners by paper, or the tasks and settings of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.table import Table
+
+from llm_planning.domain import DomainError
+from llm_planning.endings import refusing
+from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.registry import (
+    DOMAIN_GROUP,
+    PLANNER_GROUP,
+    UnknownDomainError,
+    UnknownPlannerError,
+    announced,
+    find_domain,
+    find_planner,
+)
+from llm_planning.running import REFUSALS, find_where, fitting_domains
+from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
+from llm_serving.terminal import SafeConsole, complain, literal, say_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+SpecT = TypeVar("SpecT")
+
+_FILLED_IN = frozenset({"roles_sha256", "pddl_sha256", "home_sha256"})
+"""Settings that are not listed, as they only belong to a trial's key."""
+
+
+def planners_known() -> list[str]:
+    """Names of all planners, also of those that installed packages announce."""
+    return sorted((*PLANNERS, *announced(PLANNER_GROUP)))
+
+
+def print_list(planner: str | None, *, domain: str | None, as_json: bool) -> None:
+    """Lists the planners by paper, or the tasks and settings of one."""
+    with refusing(*REFUSALS):
+        columns, rows = _listed(planner, domain)
+    if as_json:
+        say_json(rows)
+        return
+    table = Table(*columns)
+    paper = ""
+    for row in rows:
+        if row.get("paper", "") != paper:
+            paper = row["paper"]
+            table.add_section()
+            table.add_row(literal(paper, "bold"))
+        table.add_row(*(literal(row[column]) for column in columns))
+    SafeConsole().print(table)
+
+
+def _listed(
+    planner: str | None, domain: str | None
+) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+    """The columns and the rows of a list."""
+    if planner is None:
+        domains = list(_of_packages(DOMAIN_GROUP, find_domain))
+        rows = [
+            {
+                "paper": one.paper,
+                "name": one.name,
+                "domains": ", ".join(_domains_of(one, domains)),
+                "summary": one.summary,
+            }
+            for one in (*PLANNERS.values(), *_of_packages(PLANNER_GROUP, find_planner))
+        ]
+        return ("name", "domains", "summary"), rows
+    return ("kind", "name", "default"), _tasks_and_settings(find_planner(planner), domain)
+
+
+def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str, str]]:
+    """The tasks of a planner by domain, and the settings in the first domain."""
+    named = [domain] if domain else _domains_of(spec, _of_packages(DOMAIN_GROUP, find_domain))
+    places = {name: find_where(spec, domain=name, task=None) for name in named}
+    rows = [
+        {"kind": f"task of {name}", "name": task, "default": ""}
+        for name, where in places.items()
+        for task in where.tasks
+    ]
+    if not places:
+        return rows
+    (_, first), *others = places.items()
+    chosen = choose(spec, first, {}).to_json()
+    rows += [
+        {"kind": "setting", "name": key, "default": str(chosen[key])}
+        for key in known_keys(spec, first)
+        if key not in _FILLED_IN | spec.never_read
+    ]
+    return rows + [
+        {"kind": f"setting in {name}", "name": key, "default": str(value)}
+        for name, where in others
+        for key, value in where.settings.read({}).to_json().items()
+        if key not in _FILLED_IN
+    ]
+
+
+def _of_packages(group: str, find: Callable[[str], SpecT]) -> Iterator[SpecT]:
+    """The names that installed packages announce; reports unusable ones on standard error."""
+    for name in announced(group):
+        try:
+            yield find(name)
+        except (UnknownPlannerError, UnknownDomainError, DomainError) as error:
+            complain(f"not listed: {error}")
+
+
+def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
+    """Names of the domains in which a planner works, this project's before those of packages."""
+    return [one.name for one in (*fitting_domains(spec), *others) if not spec.lacks(one)]

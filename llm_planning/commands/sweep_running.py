@@ -1,0 +1,169 @@
+"""Runs the trials of a sweep that are missing, whatever ends it, and shows how far it is."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
+
+from llm_planning.commands.options import ExecutorKind
+from llm_planning.endings import UsageError, is_ours
+from llm_planning.experiments.display import Display
+from llm_planning.experiments.executors import (
+    Answers,
+    LocalExecutor,
+    Models,
+    RayExecutor,
+    identify,
+    run_groups,
+)
+from llm_planning.experiments.forecast import by_kind
+from llm_planning.experiments.ledger import LEDGER_FILE, Ledger, LedgerError
+from llm_planning.experiments.local_pool import prepare_trial
+from llm_planning.experiments.progress_file import ProgressFile
+from llm_planning.experiments.provenance import collect_provenance
+from llm_planning.experiments.trial import Trial
+from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c
+from llm_serving.terminal import SafeConsole, complain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from llm_planning.experiments.executors import Executor, PoolOpener
+    from llm_planning.experiments.scheduler import Progress
+
+
+class StoppedError(Exception):
+    """A sweep broke off; the message has the cause and the number of recorded trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Interruptible:
+    """Opens models in this process so that Ctrl-C ends it, even if libraries swallow Ctrl-C."""
+
+    executor: LocalExecutor
+
+    @contextmanager
+    def open(self, models: Models) -> Iterator[PoolOpener]:
+        """Loads models; closes them at the end."""
+        opening = self.executor.open(models)
+        with ExitStack() as stack:
+            with heard_while_loading():
+                opened = stack.enter_context(opening)
+            yield opened
+
+
+def executor_of(
+    kind: ExecutorKind = ExecutorKind.LOCAL,
+    *,
+    cache: bool,
+    deterministic: bool = False,
+    concurrency: int | None,
+    ray_address: str | None = None,
+    ray_workers: int | None = None,
+    ray_cpus: int = 8,
+) -> Executor:
+    """Makes the executor that options of the command line ask for.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    fresh = Answers.DETERMINISTIC if deterministic else Answers.FRESH
+    answers = Answers.CACHED if cache and not deterministic else fresh
+    if kind is ExecutorKind.RAY:
+        return RayExecutor(
+            answers=answers,
+            most=concurrency,
+            tell=complain,
+            address=ray_address,
+            workers=ray_workers,
+            cpus_per_worker=ray_cpus,
+        )
+    if ray_address is not None or ray_workers is not None:
+        raise UsageError("--ray-address and --ray-workers need --executor ray")
+    return _Interruptible(LocalExecutor(answers=answers, most=concurrency, tell=complain))
+
+
+def carry_out(
+    folder: Path, sweep: Mapping[str, Any], executor: Executor, *, deterministic: bool
+) -> Progress:
+    """Runs the missing trials of a sweep and shows how far it is.
+
+    Args:
+        folder: of the ledger; made if it is missing.
+        sweep: the resolved sweep, as `Ledger.create` takes it.
+        executor: runs the trials.
+        deterministic: whether the executor's engines are deterministic.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; the message says what is recorded.
+        StoppedError: the sweep broke off; what had ended is recorded.
+        LedgerError: the folder has the ledger of another sweep, or cannot be used.
+    """
+    trials = [Trial(**trial) for trial in sweep["trials"]]
+    console = SafeConsole(stderr=True)
+    try:
+        with sigterm_as_ctrl_c():
+            with heard_while_loading(), console.waiting("preparing the trials"):
+                provenance = _provenance(trials, deterministic=deterministic)
+            with (
+                _recording(folder, sweep, provenance) as ledger,
+                Display(console, name=str(sweep["name"])) as display,
+                ProgressFile(folder) as file,
+            ):
+
+                def watch(progress: Progress) -> None:
+                    display(progress)
+                    file(progress)
+
+                progress = run_groups(
+                    trials,
+                    executor=executor,
+                    ledger=ledger,
+                    retries=sweep["retries"],
+                    watch=watch,
+                )
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(_recorded(folder)) from interrupt
+    except Exception as error:
+        recorded = _recorded(folder)
+        if not recorded or not is_ours(error):
+            raise
+        raise StoppedError(f"{error}; {recorded}") from error
+    return progress
+
+
+def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:
+    """The provenance of the results that trials are about to have.
+
+    Raises:
+        ServingError: a model cannot be found.
+        ValueError: a planner, a domain or a setting no longer exists, or the user's own code
+            changed after the sweep began.
+    """
+    for first, *_ in by_kind(trials).values():
+        prepare_trial(first)
+    models = dict(pair for trial in trials for pair in Models.of(trial).configurations)
+    return collect_provenance(models=starmap(identify, models.items()), deterministic=deterministic)
+
+
+def _recording(folder: Path, sweep: Mapping[str, Any], provenance: Mapping[str, Any]) -> Ledger:
+    """Opens the ledger of a sweep, or makes it."""
+    if os.path.exists(folder / LEDGER_FILE):
+        return Ledger.resume(folder, provenance, sweep=sweep)
+    return Ledger.create(folder, sweep, provenance)
+
+
+def _recorded(folder: Path) -> str:
+    """Says how many trials of a sweep that broke off are recorded; "" without a ledger."""
+    try:
+        with Ledger.open(folder) as ledger:
+            finished, total = len(ledger.finished()), len(ledger.sweep["trials"])
+    except LedgerError:
+        return ""
+    return (
+        f"{finished} of {total} trials are recorded; to go on: llm-planning sweep resume {folder}"
+    )
