@@ -107,7 +107,7 @@ class Answer:
         return {
             "success": outcome.success,
             "planner": self.prepared.spec.name,
-            "domain": self.prepared.domain_name,
+            "domain": self.prepared.domain.name,
             "task": self.prepared.task,
             "goal": outcome.trace.get("goal"),
             "model": self.model,
@@ -131,7 +131,7 @@ class Answer:
             verbose: also how it was found, every metric, and the cost by role.
         """
         console, outcome, prepared = SafeConsole(), self.outcome, self.prepared
-        what = f"{prepared.task} in {prepared.domain_name}, planned by {prepared.spec.name}"
+        what = f"{prepared.task} in {prepared.domain.name}, planned by {prepared.spec.name}"
         console.print(literal(what, "bold"), soft_wrap=True)
         if goal := outcome.trace.get("goal"):
             console.print(literal(f"Goal: {' '.join(str(goal).split())}"))

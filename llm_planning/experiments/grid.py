@@ -244,7 +244,7 @@ class _Product:
                     for seed in self._seeds(excluding):
                         trial = Trial(
                             planner=row.spec.name,
-                            domain=row.domain_name,
+                            domain=row.domain.name,
                             task=task,
                             model=model,
                             role_models=roles,
@@ -290,7 +290,7 @@ class _Product:
         A combination that is excluded for every task, model and seed need not be possible.
         """
         clauses = [one for one in self.clauses if _has(one.planner, row.spec.name)]
-        clauses = [one for one in clauses if _has(one.domain, row.domain_name)]
+        clauses = [one for one in clauses if _has(one.domain, row.domain.name)]
         defaults = choose(row.spec, row.domain, {}).to_json() if clauses else {}
         for given in row.combinations():
             covering = [one for one in clauses if _covers(one, {**defaults, **given}, row.spec)]
@@ -343,7 +343,7 @@ def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
     keys = {key for row in rows for key in known_keys(row.spec, row.domain)}
     for what, names, known in (
         ("planner", clause.planner, {row.spec.name for row in rows}),
-        ("domain", clause.domain, {row.domain_name for row in rows}),
+        ("domain", clause.domain, {row.domain.name for row in rows}),
         ("task", clause.task, {task for row in rows for task in row.tasks}),
         ("setting", [key.removeprefix(FOREIGN) for key in clause.settings], keys),
     ):

@@ -227,11 +227,11 @@ UNMEASURED = {
     "caption": "free text",
     "reflection": "free text",
     **dict.fromkeys(
-        ("predict", "choose", "correct", "analyse", "rank", "intervene", "tool", "action"),
-        "only planners with a benchmark of their own ask it",
-    ),
-    **dict.fromkeys(
-        ("goal", "position", "explain", "code", "complete", "route", "flights", "product", "fact"),
+        (
+            *("goal", "position", "explain", "code", "complete"),
+            *("route", "flights", "product", "fact"),
+            *("predict", "choose", "correct", "analyse", "rank", "intervene", "tool", "action"),
+        ),
         "no planner has exercises of it",
     ),
 }

@@ -71,12 +71,12 @@ def test_empty_cells_say_why(data):
     assert said == {
         ("too", "textgame"): (
             "unfit",
-            "too needs a domain that names its options and has a model of its state; textgame does "
-            "not",
+            "planner too needs a domain that names its options and has a model of its state; "
+            "textgame does not",
         ),
         ("cot", "textgame"): (
             "unfit",
-            "cot needs a domain that names its options; textgame does not",
+            "planner cot needs a domain that names its options; textgame does not",
         ),
         ("cot", "blocksworld"): (
             "excluded",

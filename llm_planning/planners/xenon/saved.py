@@ -158,14 +158,15 @@ class Record(_Part):
             raise SavedKnowledgeError(f"cannot write {path}: {error}") from error
 
 
-def run_of(settings: Settings, **named: object) -> dict[str, object]:
+def run_of(*settings: Settings, **named: object) -> dict[str, object]:
     """Returns name -> value of what is run, as a file contains it.
 
     Args:
-        settings: of the run.
+        *settings: of the planner and of the world.
         **named: what is run beside the settings.
     """
-    return named | {k: v for k, v in settings.to_json().items() if k not in {"episodes", "save"}}
+    values = {key: value for one in settings for key, value in one.to_json().items()}
+    return named | {key: value for key, value in values.items() if key not in {"episodes", "save"}}
 
 
 def _content(path: Path) -> bytes:
