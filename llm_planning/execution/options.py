@@ -57,10 +57,10 @@ class OptionState(Generic[S, A]):
     @property
     def history(self) -> str:
         """The options as numbered lines. Along a path, lines are only added."""
-        said = zip_longest(self.options, self.feedback)
+        both = zip_longest(self.options, self.feedback)
         lines = [
             f"{i}. {option}: {heard}" if heard else f"{i}. {option}"
-            for i, (option, heard) in enumerate(said, start=1)
+            for i, (option, heard) in enumerate(both, start=1)
         ]
         return "\n".join(lines) or "none"
 
@@ -162,8 +162,8 @@ class Attempt(Generic[A]):
 
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
-        told = {"option": str(self.option), "actions": [str(action) for action in self.actions]}
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **told}
+        texts = {"option": str(self.option), "actions": [str(action) for action in self.actions]}
+        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **texts}
 
 
 Policy: TypeAlias = "Sequence[A] | str"
@@ -175,12 +175,12 @@ class Feedback(Generic[S, A]):
     """feedback^(m): what came of one execution of a policy.
 
     Attributes:
-        said: for the next question; "done" if nothing went wrong.
+        text: for the next question; "done" if nothing went wrong.
         moves: what was done in the world, in order.
         program: that was run; None for verbs.
     """
 
-    said: str
+    text: str
     moves: tuple[Move[S, A], ...]
     program: str | None = None
 
@@ -258,7 +258,7 @@ class Executing(Generic[S, A]):
     async def state(self) -> OptionState[S, A]:
         """τ of the real state, with what was executed and what the world said of it."""
         options = [option for option, _ in self._executed]
-        feedback = [said for _, said in self._executed]
+        feedback = [text for _, text in self._executed]
         return await tau_of(self._domain, self.episode.state, options, feedback)
 
     async def execute(self, option: A, planned: int, *, judge: Judge[S, A] | None = None) -> bool:
@@ -287,7 +287,7 @@ class Executing(Generic[S, A]):
                 before=before,
                 m=m,
                 program=feedback.program or "",
-                feedback=feedback.said,
+                feedback=feedback.text,
                 moves=feedback.moves,
             )
             completion = await judged(question)  # 7
@@ -301,7 +301,7 @@ class Executing(Generic[S, A]):
                     done=completion.done,
                     shown=shown,
                     program=feedback.program,
-                    feedback=feedback.said,
+                    feedback=feedback.text,
                     actions=tuple(move.action for move in feedback.moves),
                     seconds=sum(move.step.time for move in feedback.moves),
                 )

@@ -52,17 +52,17 @@ class Verbs(Generic[S, A]):
         """Carries verbs out; the first that is refused ends the attempt."""
         if isinstance(policy, str):
             raise TypeError("a program is not carried out as verbs: set execution=programs")
-        first, said = len(episode.moves), []
+        first, obstacles = len(episode.moves), []
         for action in policy:
             if episode.over:
                 break
             before = episode.state
             step = await episode.act(action)
             if step.obstacle is not None:
-                said.append(f"{action}: {step.obstacle}")
+                obstacles.append(f"{action}: {step.obstacle}")
                 if step.state == before:
                     break
-        return Feedback("; ".join(said) or "done", tuple(episode.moves[first:]))
+        return Feedback("; ".join(obstacles) or "done", tuple(episode.moves[first:]))
 
     async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """Whether the world shows the option's effect."""
@@ -110,7 +110,7 @@ class Skilled(Generic[S, A]):
             skills=skill.skills if skill else self._callable(program),
             seed=self._ask.seed + len(episode.moves),
         )
-        return Feedback(_said(done), done.moves, program)
+        return Feedback(_feedback_text(done), done.moves, program)
 
     async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """Whether the world shows the option's effect."""
@@ -220,7 +220,7 @@ async def policies_of(
     return Programs(ask, primitives, library, settings)
 
 
-def _said(done: Done[Any, Any]) -> str:
+def _feedback_text(done: Done[Any, Any]) -> str:
     """What came of a program, in one line: "done" if nothing went wrong."""
     wrong = [f"{move.action}: {move.step.obstacle}" for move in done.moves if move.step.obstacle]
     if done.error is not None and not (wrong and wrong[-1] in done.error):
