@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from bench_engine import MODEL, engine, forget, lengths
 from harness import AnswersDifferError, Finding, parser, report
 
-from llm_planning.session import plan
+from llm_planning.running import plan
 from llm_serving.models import resolve
 from llm_serving.request import Sampling
 

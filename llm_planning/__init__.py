@@ -8,8 +8,9 @@ TYPE_CHECKING = False  # like the one in `typing`, whose import takes some milli
 if TYPE_CHECKING:
     from llm_planning.domain import Domain, Step
     from llm_planning.execution.episode import execute
+    from llm_planning.model_configs import open_engine, open_uncached_engine
     from llm_planning.outcome import Outcome
-    from llm_planning.session import open_engine, open_uncached_engine, plan
+    from llm_planning.running import plan
     from llm_planning.settings import Settings
     from llm_planning.specs import planner
 
@@ -30,8 +31,9 @@ __getattr__, __dir__ = lazy_exports(
     {
         "domain": ["Domain", "Step"],
         "execution.episode": ["execute"],
+        "model_configs": ["open_engine", "open_uncached_engine"],
         "outcome": ["Outcome"],
-        "session": ["open_engine", "open_uncached_engine", "plan"],
+        "running": ["plan"],
         "settings": ["Settings"],
         "specs": ["planner"],
     },

@@ -1,4 +1,4 @@
-"""From the name after `--model` to a configuration, and from that to an engine.
+"""Models: from a name to a configuration, and from that to an engine.
 
 This module imports little: what models need is imported inside the functions.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from llm_kernels.files import at_home
 from llm_planning.sharing import sharing
 from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
-from llm_serving.errors import EngineConfigError
+from llm_serving.errors import AdapterError, EngineConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -192,6 +192,106 @@ def model_name(name: str) -> str:
 def configuration(name: str) -> EngineConfig | None:
     """Like `find_config`; None for "none", the engine without a model."""
     return None if model_name(name) == NO_MODEL else find_config(name)
+
+
+@contextmanager
+def open_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterator[Engine]:
+    """Loads a model into this process; its answers and its encoder's vectors are cached on disk.
+
+    Args:
+        model: a bundled model, the name of a configuration, a YAML file, a folder or a hub id;
+            "none" for planners that ask no model. MODEL+ADAPTER is a model with an adapter, which
+            answers every question.
+        adapters: that questions may ask for by name, as in MODEL+ADAPTER. Those of a YAML file are
+            served beside them on a GPU. On a CPU there may be one, and every question names it.
+
+    Yields:
+        An engine for any number of planners at once, on one event loop. It is closed at the end.
+
+    Raises:
+        ServingError: the model cannot be found, fetched or served.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_planning import open_engine, plan
+        >>> with open_engine("none") as engine:
+        ...     outcome = asyncio.run(plan("walkthrough", "trap-door", engine=engine))
+        >>> outcome.success, outcome.metrics["score"]
+        (True, 100.0)
+    """
+    with serve({(model,): _with(model, adapters)}, cached=True) as (_, engines):
+        yield engines[model]
+
+
+@contextmanager
+def open_uncached_engine(model: str, *, adapters: Iterable[str] = ()) -> Iterator[Engine]:
+    """Loads a model into this process and caches nothing.
+
+    Every question goes to the model, and every vector and every step of a game is computed.
+
+    Args:
+        model: as `open_engine` takes it.
+        adapters: likewise.
+
+    Yields:
+        An engine, as `open_engine` does.
+
+    Raises:
+        ServingError: the model cannot be found, fetched or served.
+
+    Example:
+        >>> from llm_planning import open_uncached_engine
+        >>> with open_uncached_engine("none") as engine:
+        ...     engine.identity.name
+        'none'
+    """
+    with serve({(model,): _with(model, adapters)}, cached=False) as (_, engines):
+        yield engines[model]
+
+
+@contextmanager
+def open_engines(models: Iterable[str], *, cached: bool) -> Iterator[dict[str, Engine]]:
+    """Loads the models of one run into this process; on a GPU they share its memory.
+
+    Args:
+        models: each as `open_engine` takes it.
+        cached: whether answers, vectors and steps of games are cached on disk.
+
+    Yields:
+        The engine of each model, by the name of the model.
+
+    Raises:
+        ServingError: a model cannot be found, fetched or served.
+
+    Example:
+        >>> from llm_planning.model_configs import open_engines
+        >>> with open_engines(["none"], cached=False) as engines:
+        ...     [*engines]
+        ['none']
+    """
+    configs = {}
+    for names in served_together(models):
+        beside = [adapter for name in names if (adapter := split_adapter(name)[1])]
+        lone = len(names) == 1
+        configs[names] = _with(
+            names[0] if lone else split_adapter(names[0])[0], () if lone else beside
+        )
+    with serve(configs, cached=cached) as (_, engines):
+        yield engines
+
+
+def _with(model: str, adapters: Iterable[str]) -> EngineConfig | None:
+    """The configuration of a model with the adapters that its engine serves.
+
+    Raises:
+        AdapterError: there is no such adapter.
+    """
+    config, named = configuration(model), list(adapters)
+    if config is None:
+        if named:
+            raise AdapterError(f"{NO_MODEL} has no adapter {named[0]}: name a model")
+        return None
+    return with_adapters(config, [*served_adapters(model, config), *named])
 
 
 @contextmanager

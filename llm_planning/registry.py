@@ -28,7 +28,7 @@ from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec, why_unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from llm_planning.roles.exercises import ExerciseMaker, Words
 
@@ -87,6 +87,17 @@ def why_named_unfit(planner: str, domain: str) -> str | None:
 def every_role() -> frozenset[str]:
     """The names of all questions that this project's planners may ask a model."""
     return frozenset(role for spec in PLANNERS.values() for role in spec.roles)
+
+
+def asker_of(roles: Collection[str], domain: DomainSpec) -> PlannerSpec:
+    """The planner that asks most of these roles and can plan in a domain; of equals the first.
+
+    Args:
+        roles: which a model was taught.
+        domain: where.
+    """
+    fitting = (one for one in PLANNERS.values() if not one.lacks(domain))
+    return max(fitting, key=lambda one: len({*roles}.intersection(one.roles)))
 
 
 def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMaker]:

@@ -7,6 +7,7 @@ import inspect
 import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.domain import Domain, DomainError, settled
@@ -22,7 +23,7 @@ from llm_planning.registry import (
     find_planner,
     kebab,
 )
-from llm_planning.roles import RoleSettings, usage_by_role
+from llm_planning.roles import Engines, RoleSettings, metered, usage_by_role
 from llm_planning.settings import NoSettings, SettingsError
 from llm_planning.several import Several, plan_each
 from llm_planning.specs import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from llm_planning.events import Event
     from llm_planning.outcome import Outcome
     from llm_planning.own_code import CodeSource
-    from llm_planning.roles import Engines
+    from llm_serving.engine import Engine
     from llm_serving.request import Usage
 
 REFUSALS: Final = (
@@ -352,3 +353,61 @@ def _default_domain(spec: PlannerSpec, task: str | None, settings: frozenset[str
         names = " and ".join(one.name for one in having)
         raise DomainError(f"the task {task!r} is in the domains {names}: name one of them")
     return having[0]
+
+
+async def plan(
+    planner: str | PlannerSpec,
+    problem: str | Domain[Any, Any] | None = None,
+    *,
+    engine: Engine | Engines,
+    domain: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    seed: int = 0,
+) -> Outcome:
+    """Runs one planner on one problem; in Jupyter, shows what it costs meanwhile.
+
+    Args:
+        planner: a name, such as "too", or a planner of your own.
+        problem: the name of a task, or a domain of your own; None for the domain's first task.
+        engine: answers the questions; `Engines` if some roles have their own engine.
+        domain: the name of a domain, if the task alone does not decide it.
+        settings: key -> value, of planner and domain; missing ones keep their defaults.
+        seed: of every draw, an integer; equal seeds and answers make equal plans.
+
+    Returns:
+        The plan, whether it reaches the goal, and what it cost.
+
+    Raises:
+        ValueError: no planner, domain, task or setting has this name, a value is impossible, or the
+            planner cannot plan there.
+        ServingError: the engine failed.
+        Exception: whatever the planner or the domain raises.
+
+    Example:
+        >>> import asyncio
+        >>> from llm_planning import open_engine, plan
+        >>> async def main():
+        ...     with open_engine("none") as engine:
+        ...         settings = {"simulations": 30, "moves": 1}
+        ...         return await plan("uct", "trap-door", engine=engine, settings=settings, seed=1)
+        >>> outcome = asyncio.run(main())
+        >>> outcome.success, outcome.metrics["simulations"]
+        (False, 30)
+    """
+    from llm_planning.notebook import display
+    from llm_planning.watching import spent, watched
+
+    chosen = settings or {}
+    find = (
+        partial(prepare_with, planner, problem, settings=chosen)
+        if isinstance(problem, Domain)
+        else partial(prepare, planner, domain=domain, task=problem, settings=chosen)
+    )
+    meters = metered(engine if isinstance(engine, Engines) else Engines(engine))
+    planning = run_planner(find, meters, seed=seed)
+    show = display()
+    if show is None:
+        return (await planning).result()
+    record = await watched(planning, meters, show)
+    show(f"Took {record.seconds:.1f} s, {spent(meters)}.")
+    return record.result()

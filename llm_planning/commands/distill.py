@@ -120,8 +120,7 @@ def distill(
         teach,
         write_questions,
     )
-    from llm_planning.planners.catalogue import PLANNERS
-    from llm_planning.registry import find_domain
+    from llm_planning.registry import asker_of, find_domain
     from llm_serving.terminal import say, say_json
 
     lessons = LessonOptions(
@@ -168,9 +167,7 @@ def distill(
         if verbose:
             _print_curve(taught.curve)
     say(f"Files: {taught.adapter}")
-    too = PLANNERS["too"]
-    fits = not too.lacks(find_domain(domain)) and not set(taught.card.roles).isdisjoint(too.roles)
-    planner = too.name if fits else "llm-policy"
+    planner = asker_of(taught.card.roles, find_domain(domain)).name
     model_option = shlex.quote(str(taught.adapter))
     say(f"Next: llm-planning run {planner} --domain {shlex.quote(domain)} --model {model_option}")
 

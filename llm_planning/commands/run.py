@@ -226,8 +226,8 @@ def _pairs(said: Sequence[str], option: str) -> dict[str, object]:
 def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Iterator[Engines]:
     """Loads the model and the roles' own models."""
     from llm_planning.interrupts import heard_while_loading
+    from llm_planning.model_configs import open_engines
     from llm_planning.roles import Engines
-    from llm_planning.session import open_engines
     from llm_serving.terminal import SafeConsole
 
     names = list(dict.fromkeys((model, *models.values())))

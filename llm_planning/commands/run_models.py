@@ -11,7 +11,6 @@ from llm_planning.names import remedy
 from llm_planning.roles import RoleSettings
 from llm_planning.running import asks_model, models_of_roles
 from llm_serving.encoder_engine import NO_MODEL
-from llm_serving.models import is_bundled_adapter
 from llm_serving.terminal import complain
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ def own_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, str]
         config = configuration(name)
         if config is None or role in named:
             continue
+        from llm_serving.models import is_bundled_adapter
+
         bundled = all(map(is_bundled_adapter, config.adapters.values()))
         if not (comes_along(config.model) and bundled):
             raise UsageError(

@@ -100,7 +100,7 @@ def test_the_package_gives_its_names_when_they_are_asked_for():
         "print(before, sorted(set(llm_planning.__all__) - set(globals())), plan.__module__)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[] [] llm_planning.session"
+    assert done.stdout.strip() == "[] [] llm_planning.running"
 
 
 # --- what the command line says ------------------------------------------------------------------

@@ -7,7 +7,7 @@ import re
 import pytest
 from command_line import invoke as command
 
-import llm_planning.session as session_module
+from llm_planning import model_configs
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.catalogue import PLANNERS
@@ -53,7 +53,7 @@ def opened(monkeypatch):
         engines.update({name: ScriptedEngine(SCRIPT) for name in names})
         yield engines
 
-    monkeypatch.setattr(session_module, "open_engines", opener)
+    monkeypatch.setattr(model_configs, "open_engines", opener)
     return engines
 
 
@@ -214,7 +214,7 @@ def test_a_failing_engine_exits_with_one(monkeypatch):
 
         yield dict.fromkeys(names, ScriptedEngine(die))
 
-    monkeypatch.setattr(session_module, "open_engines", opener)
+    monkeypatch.setattr(model_configs, "open_engines", opener)
     result = invoke("too", *SMALL)
     assert result.exit_code == 1
     assert "out of paper" in result.stderr

@@ -233,7 +233,8 @@ def test_a_world_without_a_teacher_teaches_the_prior(tiny, tmp_path, monkeypatch
         assert (card.base, card.domain, card.roles) == (model, domain, roles)
         assert card.words_sha256 == GENERAL_WORDS
         assert ("not learned: " in ended.stdout) == (domain == "household")
-        assert f"run llm-policy --domain {domain} --model" in ended.stdout.replace("\n", "")
+        planner = "llm-mcts" if domain == "household" else "puct"
+        assert f"run {planner} --domain {domain} --model" in ended.stdout.replace("\n", "")
 
 
 CORRIDOR = """

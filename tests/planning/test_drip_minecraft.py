@@ -7,7 +7,7 @@ from drip_runs import PLANNERS, roles_file
 from runs import run_in
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.session import open_uncached_engine
+from llm_planning.model_configs import open_uncached_engine
 from llm_planning.settings import SettingsError
 
 PLACED, HELD = (Minecraft(options="single", stations=kind) for kind in ("placed", "held"))

@@ -16,7 +16,7 @@ from llm_planning.environments.textgame.open_games import GameSettings, game_key
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.shipped_stories import GULL_ROCK
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
-from llm_planning.session import plan
+from llm_planning.running import plan
 from llm_planning.worker_processes import end_workers
 from llm_serving.scripted import ScriptedEngine
 

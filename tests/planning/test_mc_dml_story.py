@@ -8,9 +8,9 @@ import pytest
 from command_line import invoke
 from jericho_toy import write_toy
 
-from llm_planning import session as session_module
+from llm_planning import model_configs
 from llm_planning.environments.textgame import jericho_games
-from llm_planning.session import plan
+from llm_planning.running import plan
 from llm_serving.scripted import ScriptedEngine
 
 pytestmark = [
@@ -67,7 +67,7 @@ def test_the_command_for_a_story_file(story, monkeypatch):
     def opener(names, *, cached):
         yield {name: an_engine() for name in names}
 
-    monkeypatch.setattr(session_module, "open_engines", opener)
+    monkeypatch.setattr(model_configs, "open_engines", opener)
     given = {**SMALL, "game": story}
     settings = (f"--set={key}={value}" for key, value in given.items())
     result = invoke("run", "mc-dml", "--domain=textgame", "--json", *settings)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from command_line import invoke
 
-from llm_planning import session
+from llm_planning import model_configs
 from llm_planning.commands import run as run_module
 from llm_planning.experiments.executors import Answers, Models, identify, open_pool
 from llm_planning.experiments.sweep_files import Trust, UntrustedError
@@ -294,20 +294,20 @@ def test_models_of_a_run_or_a_sweep_share_the_gpu(opened, monkeypatch, tmp_path)
 async def test_adapters_of_a_session_are_added(adapter, opened, monkeypatch, tmp_path):
     monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: True)
     (tmp_path / "mine.yaml").write_text(f"model: {BASE}\nadapters: {{planner: one}}\n")
-    with session.open_engine("mine.yaml+planner", adapters=["one"]) as engine:
+    with model_configs.open_engine("mine.yaml+planner", adapters=["one"]) as engine:
         assert (await engine.generate(Request(prompt="?"))).text == "planner"
-    with session.open_engine("mine.yaml", adapters=["one"]) as engine:
+    with model_configs.open_engine("mine.yaml", adapters=["one"]) as engine:
         assert (await engine.generate(Request(prompt="?", adapter="planner"))).text == "planner"
     assert [[*config.adapters] for config in opened] == [["planner", "one"]] * 2
     with pytest.raises(AdapterError, match="none has no adapter one"):
-        session._with("none", ["one"])
+        model_configs._with("none", ["one"])
 
 
 async def test_an_engine_of_a_session(adapter, opened):
-    with session.open_engine(f"{BASE}+one") as engine:
+    with model_configs.open_engine(f"{BASE}+one") as engine:
         assert (await engine.generate(Request(prompt="?"))).text == "one"
         assert engine.identity.revision == "1+one"
-    with session.open_uncached_engine(BASE, adapters=["one"]) as engine:
+    with model_configs.open_uncached_engine(BASE, adapters=["one"]) as engine:
         assert (await engine.generate(Request(prompt="?"))).text == "base"
         assert (await engine.generate(Request(prompt="?", adapter="one"))).text == "one"
 

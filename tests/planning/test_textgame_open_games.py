@@ -24,7 +24,7 @@ from llm_planning.environments.textgame.textworld_kinds import LEVELS
 from llm_planning.environments.textgame.transition_store import transition_store_path
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.experiments.ray_worker import Worker
-from llm_planning.session import open_engine, open_uncached_engine
+from llm_planning.model_configs import open_engine, open_uncached_engine
 from llm_planning.settings import SettingsError
 from llm_planning.sharing import shared, sharing
 from llm_planning.specs import UnknownTaskError

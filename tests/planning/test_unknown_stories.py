@@ -21,7 +21,7 @@ from llm_planning.environments.textgame.jericho_machine import Machine
 from llm_planning.environments.textgame.open_games import GameSettings, open_game
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.execution import episode as execution
-from llm_planning.session import plan
+from llm_planning.running import plan
 from llm_planning.worker_processes import end_workers
 from llm_serving.scripted import ScriptedEngine
 

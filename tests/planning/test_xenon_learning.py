@@ -19,8 +19,7 @@ from llm_planning.planners.xenon.learning_report import Curve
 from llm_planning.planners.xenon.plus import XenonPlus
 from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError
 from llm_planning.planners.xenon.specs import SPECS
-from llm_planning.running import prepare
-from llm_planning.session import plan
+from llm_planning.running import plan, prepare
 from llm_planning.settings import SettingsError
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import EncoderEngine

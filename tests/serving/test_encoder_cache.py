@@ -13,7 +13,7 @@ import pytest
 from killing import apart, at_call, in_memory, kill_everywhere
 from safetensors.numpy import save_file
 
-from llm_planning.session import open_engine, open_engines, open_uncached_engine
+from llm_planning.model_configs import open_engine, open_engines, open_uncached_engine
 from llm_serving import encoder as encoder_module
 from llm_serving.cache_file import UnreadableCacheError
 from llm_serving.encoder import TextEncoder

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic
 
-from filelock import FileLock
 from pydantic import ValidationError
 
 from llm_kernels.files import check_target, make_folder, read_json, write_json
@@ -71,6 +70,8 @@ class EffectStore:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
+        from filelock import FileLock
+
         self._lock = FileLock(folder / ".lock")
         try:
             make_folder(folder)
