@@ -38,7 +38,6 @@ class Match:
     """One result of a search.
 
     Attributes:
-        key: of the entry.
         score: cosine similarity to the query.
         payload: the one kept with the key; a new object in every match.
 

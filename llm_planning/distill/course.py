@@ -24,7 +24,6 @@ class Course:
     Args:
         makers: make the exercises, each of its roles that are taught.
         states: in one batch; of each, all roles of a maker are asked about.
-        seed: of all draws.
     """
 
     def __init__(

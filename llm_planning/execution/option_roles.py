@@ -90,7 +90,6 @@ class PlanRoles(Generic[S, A]):
 
     Args:
         domain: the domain to plan in.
-        settings: of the prompts.
         seed: of the proposals, and of the chance in predictions.
     """
 
@@ -196,7 +195,6 @@ class PlanRoles(Generic[S, A]):
         """A role with its words, and its short ones if there are any.
 
         Args:
-            name: of the role.
             asks: the question.
             blocks: see `prompts.compose`; so are the others.
             moment: of the state.

@@ -299,7 +299,6 @@ def run_groups(
     Models are not loaded if all of their trials are finished.
 
     Args:
-        trials: of the whole sweep.
         executor: runs them.
         ledger: records the results.
         retries: attempts beyond the first that a failing trial gets.

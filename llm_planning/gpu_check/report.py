@@ -46,7 +46,6 @@ class Outcome:
     """What became of a check.
 
     Attributes:
-        name: of the check.
         verdict: "failed" where it ended without an answer.
         seconds: that it took.
         figures: what it measured.

@@ -267,7 +267,6 @@ class Asking:
         """The role, answered by whom `settings` say.
 
         Args:
-            spec: of the role.
             votes: how often each question is asked, at once; a question then has the field `vote`.
                 The most frequent answer counts, of equally frequent ones the first.
 
@@ -324,7 +323,6 @@ class Asking:
         """The role, answered so; questions and wrong answers are counted.
 
         Args:
-            spec: of the role.
             answer: who answers.
             votes: see `of`.
         """

@@ -113,7 +113,6 @@ def exercise_of(
     """An exercise of a role.
 
     Args:
-        spec: of the role.
         question: what is asked.
         answer: the right answer, in the form that a model writes.
         kinds: as in `Exercise`.

@@ -121,7 +121,6 @@ class Oracle(Generic[QuestionT, AnswerT]):
     """A role that a domain's rules answer.
 
     Args:
-        name: of the role.
         rule: right and wrong answers.
         errors: how often and in which way the oracle errs.
         seed: of the errors.

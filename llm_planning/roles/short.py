@@ -57,7 +57,6 @@ def in_short(role: str, variables: Mapping[str, object]) -> str:
     """A question in short words.
 
     Args:
-        role: its name.
         variables: name -> a text, an option, or a sequence of them.
 
     Example:
@@ -84,7 +83,6 @@ def short_words(
     """The short words of a role.
 
     Args:
-        role: its name.
         world: where it is asked.
         tell: maps a question to what is told of it; by default its fields.
     """
@@ -118,7 +116,6 @@ def state_text(world: Domain[Any, Any], state: Any, described: str) -> str:  # n
 
     Args:
         world: where it is; its `brief` tells states, if it has that.
-        state: the state.
         described: the state in words; empty if it is not told.
     """
     return world.brief(state) if described and isinstance(world, Briefs) else described
