@@ -233,7 +233,7 @@ class EmbeddingIndex:
 
     @property
     def dimension(self) -> int:
-        """D."""
+        """Numbers in a vector."""
         dimension: int = self._newest().rows.shape[1]
         return dimension
 
