@@ -214,9 +214,9 @@ class PlanRoles(Generic[S, A]):
             name=name,
             asks=asks,
             prompt=prompt,
-            tell=fields_of_question,
+            values_of=fields_of_question,
             needs=MEMBERS,
-            short=short_words(short_name, domain, tell=partial(short_variables, domain))
+            short=short_words(short_name, domain, values_of=partial(short_variables, domain))
             if short_name and plain
             else None,
             **parts,

@@ -133,7 +133,7 @@ def exercise_of(
 
     return Exercise(
         role=spec.name,
-        prompt=spec.prompt().messages(spec.tell(question)),
+        prompt=spec.prompt().messages(spec.values_of(question)),
         answer=compact(answer),
         brief=brief or spec.brief(right),
         kinds=kinds,

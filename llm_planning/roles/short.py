@@ -78,18 +78,18 @@ def short_words(
     role: str,
     world: Domain[Any, Any],
     *,
-    tell: Callable[[Any], Mapping[str, object]] | None = None,
+    values_of: Callable[[Any], Mapping[str, object]] | None = None,
 ) -> Short[Any]:
     """The short words of a role.
 
     Args:
         world: where it is asked.
-        tell: maps a question to what is told of it; by default its fields.
+        values_of: maps a question to what is told of it; by default its fields.
     """
-    variables_of = tell or partial(_fields, world)
+    read = values_of or partial(_fields, world)
     return Short(
         prompt=short_prompt,
-        tell=lambda question: {"asked": in_short(role, variables_of(question))},
+        values_of=lambda question: {"asked": in_short(role, read(question))},
         digest=partial(words_of, world),
     )
 
