@@ -361,11 +361,7 @@ class Briefs(Protocol[S_contra]):
 
 @runtime_checkable
 class NamesOptions(Protocol[A]):
-    """Names its options, for planners that propose some.
-
-    Attributes:
-        grammar: of the options.
-    """
+    """Names its options, for planners that propose some."""
 
     grammar: Grammar[A]
 

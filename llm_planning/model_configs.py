@@ -87,7 +87,6 @@ def default_model(roles: Collection[str], *, domain: str) -> str:
     """The bundled model that one run uses if the user names none.
 
     Args:
-        roles: of the planner.
         domain: in which it plans.
 
     Returns:

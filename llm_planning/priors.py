@@ -154,7 +154,6 @@ class Prior(Generic[Q]):
     Args:
         estimate: maps a question to log p of its actions, shape [actions], in nats, up to a
             constant. None for the uniform prior.
-        wording: of the questions.
         temperature: of the softmax.
         mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
         beside: what an estimate depends on beside the prompts; by default nothing. Questions with
@@ -226,7 +225,6 @@ def make_prior(
     Args:
         kind: the way of asking.
         engine: answers the questions.
-        wording: of the questions.
         temperature: of the softmax; by default `TEMPERATURE` of the kind.
         mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
         seed: of the draws of `sample`; the other kinds draw nothing.
@@ -409,7 +407,6 @@ class Labels:
         Args:
             prompt: a prompt that ends where the answer begins.
             labels: the result of `of`.
-            role: of the question.
         """
         single = len(tuple(self._single(labels))) == len(labels)
         score = self._engine.score_labels if single else self._engine.score

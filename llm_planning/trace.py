@@ -66,9 +66,6 @@ def recording_beside(name: str) -> Iterator[None]:
     """Records a problem that is planned beside others, outside of `recording()` nothing.
 
     Its events join the run's when all problems before it, in the order of the calls, have ended.
-
-    Args:
-        name: of the problem.
     """
     whole = _TRACE.get()
     if whole is None:
@@ -157,7 +154,6 @@ class Trace(Events):
         """Adds a text that the agent remembers from now on.
 
         Args:
-            text: the text.
             kind: of the memory, such as "reflection".
         """
         self.add("memory", kind=kind, text=text)

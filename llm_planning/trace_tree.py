@@ -60,7 +60,6 @@ class Asker:
     """Who asks in a task: the simulation that is under way there.
 
     Attributes:
-        notes: of its tree.
         walk: the simulation, or its present attempt.
         number: of the simulation, from 1 in each search.
     """
@@ -146,9 +145,7 @@ class TreeNotes:
     Ids count within the tree, so that they do not depend on concurrent searches.
 
     Args:
-        trace: of the run.
         number: of the tree.
-        root: of the first search.
         before: simulations of all earlier searches; None if one of them asked the model.
 
     Attributes:

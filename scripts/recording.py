@@ -404,9 +404,10 @@ def _exercised(maker: Any, role: str) -> Iterator[list[object]]:  # noqa: ANN401
             for one in maker.about_one_state(rng, roles=(role,), held_out=held_out):
                 engine = Babbler()
                 grades = [one.grade(one.answer), one.grade(asyncio.run(one.ask(engine)))]
+                graded = [[grade.right, grade.brief, grade.items] for grade in grades]
                 texts = [turn.content for turn in one.prompt]
-                told = [dict(one.kinds), [str(grade) for grade in grades], engine.asked]
-                yield [one.role, texts, one.answer, one.brief, *told]
+                asked = [dict(one.kinds), graded, engine.asked]
+                yield [one.role, texts, one.answer, one.brief, *asked]
 
 
 def recorded(names: Sequence[str], folder: Path) -> Iterator[tuple[str, dict[str, object]]]:

@@ -57,7 +57,6 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes:
     """The content of a regular file.
 
     Args:
-        path: of the file.
         most: bytes that it may have; None for any number.
 
     Raises:
@@ -88,7 +87,6 @@ def read_json(path: Path, *, most: int) -> Any:  # noqa: ANN401 - any JSON value
     """The value of a JSON file.
 
     Args:
-        path: of the file.
         most: bytes that it may have.
 
     Raises:

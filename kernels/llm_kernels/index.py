@@ -38,7 +38,6 @@ class Match:
     """One result of a search.
 
     Attributes:
-        key: of the entry.
         score: cosine similarity to the query.
         payload: the one kept with the key; a new object in every match.
 
@@ -234,7 +233,7 @@ class EmbeddingIndex:
 
     @property
     def dimension(self) -> int:
-        """D."""
+        """Numbers in a vector."""
         dimension: int = self._newest().rows.shape[1]
         return dimension
 

@@ -249,7 +249,6 @@ def _measure(path: Path, file: BinaryIO, expected: str) -> int:
     """Checks the digest of an `index.json` and bounds the memory that reading it takes.
 
     Args:
-        path: of the file.
         file: open at the first byte that the digest covers; it is read to its end.
         expected: the digest, in hexadecimal.
 

@@ -54,7 +54,6 @@ def read_vectors(path: Path, *, shape: tuple[int, int], dtype: str, digest: str)
     """Reads a file of vectors into the array that the index keeps.
 
     Args:
-        path: of the file.
         shape: [N, D], as `index.json` states it.
         dtype: as `index.json` states it, one of `DTYPES`.
         digest: SHA-256 of the file, in hexadecimal.

@@ -50,7 +50,7 @@ def gpu_check(
         for chosen in names:
             if chosen not in known:
                 raise UsageError(f"--only {chosen}: no such check; there are {', '.join(known)}")
-    outcomes = run_checks(names, model=model, limit=limit, tell=say)
+    outcomes = run_checks(names, model=model, limit=limit, notify=say)
     say(write_report(outcomes, out))
     say(f"written: {out / 'gpu-check.txt'} and {out / 'gpu-check.json'}")
     raise typer.Exit(int(any(one.verdict in {"wrong", "failed"} for one in outcomes)))

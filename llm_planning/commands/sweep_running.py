@@ -77,14 +77,14 @@ def executor_of(
         return RayExecutor(
             answers=answers,
             most=concurrency,
-            tell=complain,
+            notify=complain,
             address=ray_address,
             workers=ray_workers,
             cpus_per_worker=ray_cpus,
         )
     if ray_address is not None or ray_workers is not None:
         raise UsageError("--ray-address and --ray-workers need --executor ray")
-    return _Interruptible(LocalExecutor(answers=answers, most=concurrency, tell=complain))
+    return _Interruptible(LocalExecutor(answers=answers, most=concurrency, notify=complain))
 
 
 def carry_out(

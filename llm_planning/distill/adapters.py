@@ -36,7 +36,6 @@ class Gradient(Protocol):
 
         Args:
             layer: of the matrix.
-            name: of the matrix.
             inputs: [nodes, inputs].
             gradient: [nodes, outputs].
         """

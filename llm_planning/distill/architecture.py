@@ -36,12 +36,8 @@ class Architecture:
 
     Attributes:
         layers: of attention and feed-forward network.
-        width: of the residual stream.
-        heads: of the queries.
         kv_heads: of the keys and values.
-        head_width: of each of them.
         inner: width of the feed-forward network.
-        epsilon: of the norms.
         frequencies: of the rotary positions, radians a token; half a head's width of them.
     """
 

@@ -22,9 +22,8 @@ class Course:
     """Makes the lessons of a training; a batch depends on its number and the seed alone.
 
     Args:
-        makers: make the exercises, each of its roles that are taught.
-        states: in one batch; of each, all roles of a maker are asked about.
-        seed: of all draws.
+        makers: makers of exercises, each with those of its roles that are taught.
+        states: number drawn for one batch; each is asked about by all roles of its maker.
     """
 
     def __init__(

@@ -31,12 +31,12 @@ class Room:
     def take(
         self, name: str, *shape: int, layer: int = 0, dtype: torch.dtype | None = None
     ) -> Tensor:
-        """A tensor of any content, in the place of the one that was taken before by this name.
+        """A tensor to write into, with what was left in it; the next of this name overwrites it.
 
         Args:
-            name: what it is for; always of one type.
+            name: what it is for; the tensors of a name have one type.
             shape: of the tensor.
-            layer: what is kept of several layers has a place in each.
+            layer: another layer's tensor of this name is kept beside it.
             dtype: of its numbers.
         """
         size = math.prod(shape)

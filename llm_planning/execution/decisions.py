@@ -81,7 +81,6 @@ def best_edge(root: Node[S, A], rng: Random) -> Edge[S, A] | None:
 
     Args:
         root: a searched root.
-        rng: of the draw.
 
     Returns:
         The edge; None if no action is possible.
@@ -105,8 +104,6 @@ async def episode_outcome(
     """The outcome of an episode of which each move was chosen when its turn came.
 
     Args:
-        run: of the planner.
-        episode: the episode.
         decisions: how each move was chosen, one for each.
         metrics: the planner's own, in addition to those of the execution.
         oracles: descriptions of the roles that rules answered.

@@ -64,7 +64,6 @@ class Episode(Generic[S, A]):
     Args:
         domain: the real dynamics.
         start: s_0.
-        seed: of the trial.
         see: maps a step to what the agent sees; called once at the start and after each action.
             None for an agent that does not look.
 
@@ -253,7 +252,6 @@ async def play(
     Args:
         domain: the real dynamics.
         choose: maps an episode to the next action, or to `STOP`.
-        seed: of the trial.
         see: see `Episode`.
         moves: the most actions.
 
@@ -283,7 +281,6 @@ async def play_decided(
         domain: the real dynamics.
         decide: maps an episode and the decisions so far to the next action and how it was decided;
             to None if there is none.
-        seed: of the trial.
         see: see `Episode`.
         moves: the most actions.
 

@@ -90,7 +90,6 @@ class PlanRoles(Generic[S, A]):
 
     Args:
         domain: the domain to plan in.
-        settings: of the prompts.
         seed: of the proposals, and of the chance in predictions.
     """
 
@@ -196,7 +195,6 @@ class PlanRoles(Generic[S, A]):
         """A role with its words, and its short ones if there are any.
 
         Args:
-            name: of the role.
             asks: the question.
             blocks: see `prompts.compose`; so are the others.
             moment: of the state.
@@ -216,9 +214,9 @@ class PlanRoles(Generic[S, A]):
             name=name,
             asks=asks,
             prompt=prompt,
-            tell=fields_of_question,
+            values_of=fields_of_question,
             needs=MEMBERS,
-            short=short_words(short_name, domain, tell=partial(short_variables, domain))
+            short=short_words(short_name, domain, values_of=partial(short_variables, domain))
             if short_name and plain
             else None,
             **parts,

@@ -147,7 +147,6 @@ class Attempt(Generic[A]):
         program: π_ω as a program; None where verbs were carried out.
         feedback: what the world and the program said; "done" if nothing went wrong.
         actions: what was done in the world, in order.
-        seconds: of the world.
     """
 
     option: A
@@ -243,8 +242,6 @@ class Executing(Generic[S, A]):
         Args:
             domain: the world.
             policies: carry options out.
-            settings: of the execution.
-            seed: of the trial.
             number: of the execution, from 0; each has a world of its own.
         """
         episode = await Episode.begin(domain, seed=seed + _STRIDE * number)

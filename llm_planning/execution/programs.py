@@ -137,10 +137,8 @@ async def carry_out(
     Args:
         program: JavaScript.
         episode: goes on with the program's actions.
-        primitives: of the episode's domain.
         skills: that the program may call, with all that they call.
         seed: of the program's own chance, `Math.random`.
-        limits: of the process.
 
     Raises:
         SandboxError: programs cannot be sealed here.

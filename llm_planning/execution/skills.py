@@ -246,8 +246,6 @@ class SkillLibrary:
             description: what it does.
             option: that it carried out; None keeps the name of the program's entry.
             parent: the skill that it was made from.
-            task: of the run.
-            seed: of the run.
 
         Raises:
             SkillError: the program has no entry, is too long, or cannot be written.

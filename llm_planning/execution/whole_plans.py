@@ -86,9 +86,7 @@ async def executed_plan(
 
     Args:
         plan: options, in order.
-        run: of the planner.
         ask: the roles that answered.
-        settings: of the execution.
         **parts: see `outcome_of`.
     """
 
@@ -112,7 +110,6 @@ async def executed(
     Args:
         act: executes options until it ends.
         ask: the roles that answer, in their domain.
-        settings: of the execution.
     """
     domain = ask.domain
     policies = await policies_of(domain, ask, settings)
@@ -156,9 +153,7 @@ def outcome_of(
 
     Args:
         plan: the options that were planned, or executed where both go together.
-        run: of the planner.
         ask: the roles that answered.
-        executions: of the plan.
         metrics: the planner's own metrics.
         trace: the planner's own part of the summary.
         text: the same for people.

@@ -60,7 +60,6 @@ class Display:
 
     Args:
         console: to draw on, usually standard error.
-        name: of the sweep.
     """
 
     def __init__(self, console: Console, *, name: str) -> None:
@@ -128,7 +127,6 @@ def picture(name: str, progress: Progress, speed: float) -> RenderableType:
     """A bar and the facts under it.
 
     Args:
-        name: of the sweep.
         progress: how far the sweep is.
         speed: tokens written per second.
     """

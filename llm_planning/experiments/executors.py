@@ -219,18 +219,18 @@ class LocalExecutor:
 
     Attributes:
         answers: where answers come from.
-        tell: receives messages for the user.
+        notify: receives messages for the user.
         most: trials in flight at most; None lets the load of the engines decide.
     """
 
     answers: Answers
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     most: int | None = None
 
     @contextmanager
     def open(self, models: Models) -> Iterator[PoolOpener]:
         """Loads models before any event loop runs, so that Ctrl-C takes effect at once."""
-        self.tell(f"loading {models}")
+        self.notify(f"loading {models}")
         with open_pool(models, answers=self.answers, most=self.most) as pool:
 
             async def opened() -> TrialPool:
@@ -249,11 +249,11 @@ class RayExecutor:
         address: of a running cluster; None starts Ray on this machine.
         workers: number of workers; None for as many as the cluster has room for.
         cpus_per_worker: CPU slots of a worker on a machine without a GPU.
-        tell: receives messages for the user.
+        notify: receives messages for the user.
     """
 
     answers: Answers
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     most: int | None = None
     address: str | None = None
     workers: int | None = None
@@ -268,7 +268,7 @@ class RayExecutor:
             recipe=functools.partial(
                 _open_in, Path.cwd(), models, answers=self.answers, most=self.most
             ),
-            tell=self.tell,
+            notify=self.notify,
             address=self.address,
             workers=self.workers,
             cpus_per_worker=self.cpus_per_worker,
@@ -299,7 +299,6 @@ def run_groups(
     Models are not loaded if all of their trials are finished.
 
     Args:
-        trials: of the whole sweep.
         executor: runs them.
         ledger: records the results.
         retries: attempts beyond the first that a failing trial gets.

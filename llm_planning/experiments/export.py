@@ -61,8 +61,6 @@ class Column:
     """One column of a table.
 
     Attributes:
-        name: of the field.
-        kind: of its values.
         values: one per row; None in a row without a value.
     """
 

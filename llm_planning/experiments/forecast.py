@@ -77,7 +77,6 @@ def choose_samples(trials: Sequence[Trial], count: int) -> list[Trial]:
     """A few trials, spread evenly over the kinds and over the tasks and seeds of each.
 
     Args:
-        trials: of the sweep.
         count: of the samples; fewer are chosen if a kind has fewer trials than its share.
     """
     kinds = list(by_kind(trials).values())
@@ -106,7 +105,6 @@ def forecast(
     samples if its planner has none.
 
     Args:
-        trials: of the sweep.
         samples: some of them.
         executor: runs the samples.
         watch: receives the progress of the samples.

@@ -223,7 +223,6 @@ class ResolvedFile:
     """A sweep file with what it inherits.
 
     Attributes:
-        name: of the sweep.
         retries: more attempts for a trial that fails.
         blocks: place of each block, and key -> its entry in the block; a setting's key is
             `settings.NAME`.

@@ -124,7 +124,6 @@ def rows_of(
     """Looks up a planner in each of its domains.
 
     Args:
-        name: of the planner.
         settings: from `settings_by_planner`.
         entries: key -> its entry in the block.
 

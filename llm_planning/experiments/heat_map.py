@@ -20,7 +20,7 @@ COLOUR_MAP: Final = "YlGnBu"
 """Light to dark, also in grey and for whoever sees no red."""
 
 _LETTERS: Final = 9
-"""Letters of the title in an inch."""
+"""Letters of the title that fit into an inch of the figure's width."""
 
 _DARK: Final = 0.55
 """The share from which on the number is white."""

@@ -24,7 +24,6 @@ class Lead:
     """The two groups with the highest rates of success in a domain.
 
     Attributes:
-        domain: its name.
         first: the values of the leading group; of groups that are alike, the cheapest leads.
         second: the values of the next one; None if there is no other.
         difference: the first's rate minus the second's, over trials of both that are otherwise
@@ -46,7 +45,6 @@ def leads(runs: Runs, *, by: Sequence[str]) -> tuple[Lead, ...]:
     """The leading groups of every domain in which something was judged, in the sweep's order.
 
     Args:
-        runs: of a sweep.
         by: the fields that make the groups, without the domain.
     """
     domains: dict[str, list[Group]] = {}

@@ -124,7 +124,6 @@ class Ledger:
         """Opens a ledger for recording the missing results; removes what a killed run left.
 
         Args:
-            folder: of the sweep.
             provenance: of the results to be recorded from now on.
             sweep: the expected sweep; its trials must be the ledger's.
 
@@ -249,7 +248,6 @@ class Ledger:
         """All events of a trace.
 
         Args:
-            key: of the trial.
             sha256: `LedgerRow.trace_sha256`.
 
         Raises:

@@ -108,9 +108,9 @@ class LocalPool:
         self._gauges = tuple(gauges)
         self._trials = 0
         self._before = self._now().past
-        self._telling = [gauge for gauge in self._gauges if isinstance(gauge, Loaded)]
+        self._loaded = [gauge for gauge in self._gauges if isinstance(gauge, Loaded)]
         least = min(least, most)
-        if self._telling:
+        if self._loaded:
             self._limit = first_limit(least=least, most=most, preempted=self._before.preempted)
         else:
             limit = min(max(BLIND, least), most)
@@ -121,9 +121,9 @@ class LocalPool:
     def limit(self) -> int:
         """Trials that should be in flight now; follows the load of the fullest engine."""
         now = time.monotonic()
-        if self._telling and now - self._sampled >= SAMPLE_EVERY:
+        if self._loaded and now - self._sampled >= SAMPLE_EVERY:
             self._sampled = now
-            loads = [gauge.load() for gauge in self._telling]
+            loads = [gauge.load() for gauge in self._loaded]
             preempted = sum(load.preempted for load in loads)
             fullest = replace(max(loads, key=_fullness), preempted=preempted)
             self._limit = next_limit(self._limit, fullest, trials=self._trials)
@@ -143,7 +143,7 @@ class LocalPool:
         """
         self._trials += 1
         try:
-            return await run_trial(trial, self._engines(trial), gauges=self._telling)
+            return await run_trial(trial, self._engines(trial), gauges=self._loaded)
         finally:
             self._trials -= 1
 

@@ -76,7 +76,6 @@ class Difference:
     """First minus second, over pairs of runs that are otherwise alike.
 
     Attributes:
-        estimate: of the difference.
         counted: what `n` of the estimate counts: `pair`, or the field whose values are the units.
         alone: finished runs without a partner.
     """
@@ -90,7 +89,6 @@ def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measure
     """Measures one number.
 
     Args:
-        runs: of the cell.
         what: the number to measure.
         beside: the runs that the cell is compared with, where `what` compares.
 

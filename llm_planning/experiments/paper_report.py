@@ -84,7 +84,6 @@ class ComparedColumn:
         column: the compared column.
         first: name of the minuend.
         second: name of the subtrahend.
-        label: of both together.
         published: the difference as printed; None if the paper prints none.
         difference: first minus second.
     """
@@ -118,7 +117,6 @@ class PaperReport:
 
     Attributes:
         paper: the paper that has the table.
-        name: of the table.
         table: the published figures and their measures.
         lines: of the table, without those in `left_out`.
         left_out: labels of lines made by `each` without a run in the sweep.
@@ -166,8 +164,6 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
 
     Args:
         paper: the paper that has the table.
-        name: of the table.
-        runs: of the sweep.
 
     Raises:
         PublishedError: the paper has no such table, or its file says something impossible.

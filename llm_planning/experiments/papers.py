@@ -47,11 +47,8 @@ class Paper:
     """A paper whose tables can be reported.
 
     Attributes:
-        name: of its folder.
-        title: of the paper.
         citation: authors, place, year.
         setup: of its experiments; a table's own setup replaces it field by field.
-        folder: of its files.
     """
 
     name: str

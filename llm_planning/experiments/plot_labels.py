@@ -25,8 +25,6 @@ class Label(NamedTuple):
     """A text and the mark that it is beside.
 
     Attributes:
-        x: of the mark.
-        y: of the mark.
         text: beside it.
         colour: of both.
     """

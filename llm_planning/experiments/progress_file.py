@@ -72,7 +72,6 @@ class Noted:
     """What a progress file said.
 
     Attributes:
-        progress: of the sweep.
         written: when it was written, in seconds since the epoch.
     """
 

@@ -35,7 +35,7 @@ CLOSING: Final = 30.0
 # Calls of one actor at the same moment: far more than the trials that one engine can use.
 _MOST_CALLS: Final = 4096
 
-Tell: TypeAlias = "Callable[[str], None]"
+Notify: TypeAlias = "Callable[[str], None]"
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -82,7 +82,7 @@ class RayPool:
         workers: int,
         resources: dict[str, float],
         replacements: int,
-        tell: Tell,
+        notify: Notify,
     ) -> None:
         self._cluster = cluster
         self._actor = cluster.ray.remote(Worker).options(
@@ -90,7 +90,7 @@ class RayPool:
         )
         self._recipe = recipe
         self._replacements = replacements
-        self._tell = tell
+        self._notify = notify
         self._actors: dict[int, Any] = {}
         self._running: list[_Running] = []
         self._past = PoolLoad()
@@ -107,7 +107,7 @@ class RayPool:
         cls,
         *,
         recipe: WorkerRecipe,
-        tell: Tell,
+        notify: Notify,
         address: str | None = None,
         workers: int | None = None,
         cpus_per_worker: int = 8,
@@ -119,7 +119,7 @@ class RayPool:
 
         Args:
             recipe: opens the engines of one worker and the pool that runs trials on them.
-            tell: receives messages for the user, such as that a worker was lost.
+            notify: receives messages for the user, such as that a worker was lost.
             address: `auto`, `ray://host:port` or `host:port` of a cluster that runs; None starts
                 a Ray on this machine, which ends with the pool.
             workers: how many; None: one for each GPU of the cluster, and where there is none, one
@@ -150,7 +150,7 @@ class RayPool:
                 workers=count,
                 resources=resources,
                 replacements=replacements,
-                tell=tell,
+                notify=notify,
             )
         except BaseException:
             cluster.close()
@@ -247,9 +247,9 @@ class RayPool:
             async with asyncio.timeout(CLOSING):
                 await worker.actor.close.remote()
         except RayError as error:
-            self._tell(f"{worker.name} did not close its engines: {_reason(error)}")
+            self._notify(f"{worker.name} did not close its engines: {_reason(error)}")
         except TimeoutError:
-            self._tell(f"{worker.name} did not close its engines in {CLOSING:.0f} s")
+            self._notify(f"{worker.name} did not close its engines in {CLOSING:.0f} s")
 
     async def _first(self) -> None:
         """Waits until a worker runs."""
@@ -258,7 +258,7 @@ class RayPool:
                 async with asyncio.timeout(IMPATIENCE):
                     await self._settled.wait()
             except TimeoutError:
-                self._tell(
+                self._notify(
                     "no worker runs yet: engines are being loaded, or the cluster has no room"
                 )
         if self._over is not None:
@@ -306,7 +306,7 @@ class RayPool:
             fruitless = 0 if finished else fruitless + 1
             if fruitless > self._replacements:
                 return f"{name} was lost {fruitless} times before it returned a trial: {reason}"
-            self._tell(f"{name} was lost, another is starting: {reason}")
+            self._notify(f"{name} was lost, another is starting: {reason}")
 
     async def _watch(self, worker: _Running) -> str:
         """Keeps a worker's report fresh until it is lost.
@@ -347,7 +347,7 @@ class RayPool:
         reason = keeper.result() if error is None else f"{type(error).__name__}: {error}"
         self._kept -= 1
         if self._kept:
-            self._tell(f"{reason}; the sweep goes on without it")
+            self._notify(f"{reason}; the sweep goes on without it")
             return
         self._over = self._over or f"no worker is left: {reason}"
         self._settled.set()

@@ -305,7 +305,6 @@ def write_measured(measured: Measured, form: Form, *, runs: Runs) -> str:
     Args:
         measured: the cell.
         form: of its numbers.
-        runs: of the line.
     """
     estimate = measured.estimate
     remarks = []

@@ -47,7 +47,6 @@ class RoleMeasure:
     """How often a model was right at one role.
 
     Attributes:
-        role: its name.
         model: name of the model.
         right: right answers.
         share: of right answers among all questions.

@@ -204,7 +204,6 @@ class _Attempts:
     """The attempts at a trial that has no row yet.
 
     Attributes:
-        trial: the trial.
         failed: failed attempts so far, in earlier runs too.
         lost: workers that died in this run while they ran it.
     """

@@ -75,7 +75,6 @@ class Estimate:
         low: lower end of the interval; None without an interval.
         high: upper end of the interval; None without an interval.
         n: number of values; for a mean of groups, of all groups together.
-        method: of the interval.
         reason: why there is no value or no interval; None if nothing is missing.
     """
 
@@ -91,7 +90,6 @@ class Counts(NamedTuple):
     """How often something succeeded.
 
     Attributes:
-        successes: of the runs.
         n: the runs.
     """
 

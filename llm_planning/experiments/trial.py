@@ -30,7 +30,6 @@ class Trial:
         task: a task of the domain.
         model: any name that `find_config` takes, or "none".
         role_models: role -> model, for roles with their own model.
-        seed: of every draw.
         settings: all settings of planner and domain, defaults included, so that a default makes the
             same trial whether or not it was written down.
         engines: model -> its configuration when the sweep was read, as JSON, so that other settings
@@ -76,7 +75,6 @@ class TrialResult:
     The pool that runs a trial makes it. The ledger reads it back without its last three fields.
 
     Attributes:
-        trial: the trial.
         status: `done` if the planner ran to its end, `failed` if it raised.
         success: whether the goal was reached; None if it was not judged.
         plan: the options or actions, in order.

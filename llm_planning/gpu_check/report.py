@@ -46,7 +46,6 @@ class Outcome:
     """What became of a check.
 
     Attributes:
-        name: of the check.
         verdict: "failed" where it ended without an answer.
         seconds: that it took.
         figures: what it measured.
@@ -74,7 +73,7 @@ def run_checks(
     *,
     model: str,
     limit: float,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     python: Sequence[str] = (sys.executable,),
 ) -> list[Outcome]:
     """Runs checks, each in a process of its own; one that dies ends no other.
@@ -83,14 +82,14 @@ def run_checks(
         names: of `names_of_checks`.
         model: that is opened.
         limit: seconds for each check.
-        tell: gets a line before each check and after it.
+        notify: gets a line before each check and after it.
         python: begins the command of each process.
     """
     outcomes = []
     for name in names:
-        tell(f"{name} ...")
+        notify(f"{name} ...")
         outcome = _run(name, model=model, limit=limit, python=python)
-        tell(f"  {outcome.verdict} in {outcome.seconds:.0f} s")
+        notify(f"  {outcome.verdict} in {outcome.seconds:.0f} s")
         outcomes.append(outcome)
     return outcomes
 

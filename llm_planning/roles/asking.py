@@ -57,13 +57,13 @@ class Short(Generic[QuestionT]):
 
     Attributes:
         prompt: compiles them.
-        tell: maps a question to the values of the prompt.
+        values_of: maps a question to the values of the prompt.
         digest: SHA-256 of all that was taught in such words, in hexadecimal. A model that was
             taught others is asked as any model.
     """
 
     prompt: Callable[[], Prompt]
-    tell: Callable[[QuestionT], Mapping[str, object]]
+    values_of: Callable[[QuestionT], Mapping[str, object]]
     digest: Callable[[], str]
 
     def known_to(self, engine: Engine, role: str) -> bool:
@@ -166,7 +166,7 @@ class RoleSpec(AnyRole[QuestionT, AnswerT]):
         prompt: compiles its words; called only where a model answers.
         writes: makes the form of a model's answer; called likewise.
         read: makes the answer of a question and of what a model wrote.
-        tell: maps a question to the values of the prompt.
+        values_of: maps a question to the values of the prompt.
         show: maps a question to the pictures before the words.
         short: the words for a taught model; None if there are none.
         sampling: how an answer is drawn.
@@ -176,7 +176,7 @@ class RoleSpec(AnyRole[QuestionT, AnswerT]):
     prompt: Callable[[], Prompt]
     writes: Callable[[], type[BaseModel]]
     read: Callable[[QuestionT, Any], AnswerT]
-    tell: Callable[[QuestionT], Mapping[str, object]] = fields_of
+    values_of: Callable[[QuestionT], Mapping[str, object]] = fields_of
     show: Callable[[QuestionT], tuple[Image, ...]] = no_pictures
     short: Short[QuestionT] | None = None
     sampling: Callable[[QuestionT], Sampling] = greedy
@@ -185,7 +185,7 @@ class RoleSpec(AnyRole[QuestionT, AnswerT]):
         """The role in its short words, if it has any."""
         if self.short is None:
             return self
-        return replace(self, prompt=self.short.prompt, tell=self.short.tell, short=None)
+        return replace(self, prompt=self.short.prompt, values_of=self.short.values_of, short=None)
 
     def is_taught(self, engine: Engine) -> bool:
         """Whether the model of an engine was taught the role in today's short words."""
@@ -204,7 +204,7 @@ class RoleSpec(AnyRole[QuestionT, AnswerT]):
             answer=self.writes(),
             engine=engine,
             sampling=self.sampling,
-            tell=self.tell,
+            values_of=self.values_of,
             show=self.show,
         )
 
@@ -267,7 +267,6 @@ class Asking:
         """The role, answered by whom `settings` say.
 
         Args:
-            spec: of the role.
             votes: how often each question is asked, at once; a question then has the field `vote`.
                 The most frequent answer counts, of equally frequent ones the first.
 
@@ -324,7 +323,6 @@ class Asking:
         """The role, answered so; questions and wrong answers are counted.
 
         Args:
-            spec: of the role.
             answer: who answers.
             votes: see `of`.
         """

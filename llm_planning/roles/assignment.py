@@ -33,7 +33,6 @@ class OwnModel:
     """A model that answers one role instead of the run's model.
 
     Attributes:
-        model: its name.
         adapter: the adapter that changes it: one of its configuration, a folder, or a bundled model
             that is made of one; None for the model as it is.
     """

@@ -113,7 +113,6 @@ def exercise_of(
     """An exercise of a role.
 
     Args:
-        spec: of the role.
         question: what is asked.
         answer: the right answer, in the form that a model writes.
         kinds: as in `Exercise`.
@@ -134,7 +133,7 @@ def exercise_of(
 
     return Exercise(
         role=spec.name,
-        prompt=spec.prompt().messages(spec.tell(question)),
+        prompt=spec.prompt().messages(spec.values_of(question)),
         answer=compact(answer),
         brief=brief or spec.brief(right),
         kinds=kinds,

@@ -157,7 +157,7 @@ class LlmRole(Generic[QuestionT, ModelT]):
         answer: the answer model; its language must be finite.
         engine: answers.
         sampling: how the answer is drawn, or a function from the question to that.
-        tell: maps a question to the values of the prompt; by default its fields.
+        values_of: maps a question to the values of the prompt; by default its fields.
         show: maps a question to the pictures before the text of the user message.
 
     Raises:
@@ -172,7 +172,7 @@ class LlmRole(Generic[QuestionT, ModelT]):
         answer: type[ModelT],
         engine: Engine,
         sampling: Sampling | Callable[[QuestionT], Sampling],
-        tell: Callable[[QuestionT], Mapping[str, object]] = fields_of,
+        values_of: Callable[[QuestionT], Mapping[str, object]] = fields_of,
         show: Callable[[QuestionT], tuple[Image, ...]] = lambda _: (),
     ) -> None:
         self.name = name
@@ -181,13 +181,13 @@ class LlmRole(Generic[QuestionT, ModelT]):
         self._constraint = constraint_of(answer)
         self._engine = engine
         self._sampling = sampling
-        self._tell = tell
+        self._values_of = values_of
         self._show = show
 
     async def __call__(self, question: QuestionT, /) -> ModelT:
         """Asks the model and parses its answer."""
         sampling = self._sampling
-        system, user = self._prompt.messages(self._tell(question))
+        system, user = self._prompt.messages(self._values_of(question))
         completion = await self._engine.generate(
             Request(
                 prompt=(system, replace(user, images=self._show(question))),
@@ -219,7 +219,7 @@ class ScoringRole(Generic[QuestionT]):
         prompt: makes the messages.
         choices: maps a question to the different texts to score.
         engine: answers.
-        tell: maps a question to the values of the prompt; by default its fields.
+        values_of: maps a question to the values of the prompt; by default its fields.
     """
 
     def __init__(
@@ -229,18 +229,18 @@ class ScoringRole(Generic[QuestionT]):
         prompt: Prompt,
         choices: Callable[[QuestionT], Sequence[str]],
         engine: Engine,
-        tell: Callable[[QuestionT], Mapping[str, object]] = fields_of,
+        values_of: Callable[[QuestionT], Mapping[str, object]] = fields_of,
     ) -> None:
         self.name = name
         self._prompt = prompt
         self._choices = choices
         self._engine = engine
-        self._tell = tell
+        self._values_of = values_of
 
     async def __call__(self, question: QuestionT, /) -> Mapping[str, float]:
         """Scores the choices."""
         choices = self._choices(question)
-        messages = self._prompt.messages(self._tell(question))
+        messages = self._prompt.messages(self._values_of(question))
         scores = await self._engine.score(messages, choices, role=self.name)
         return dict(zip(choices, scores.logprobs, strict=True))
 

@@ -39,7 +39,6 @@ class Answered:
     """A model's answer to an exercise.
 
     Attributes:
-        kinds: of the exercise.
         expected: the right answer in a few words.
         said: the model's answer in a few words.
         right: whether it is right.
@@ -94,7 +93,6 @@ def draw_exercises(
         maker: makes exercises of the role.
         role: one of the maker's.
         count: of exercises.
-        seed: of the draws.
 
     Returns:
         The exercises; fewer than `count` if the maker has no more different ones.
@@ -121,7 +119,6 @@ def draw_held_out(
         maker: makes exercises of the role.
         role: one of the maker's.
         count: of exercises.
-        seed: of the draws.
 
     Returns:
         The exercises; fewer than `count` if the maker has no more different ones.

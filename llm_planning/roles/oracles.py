@@ -106,7 +106,8 @@ class Rule(Generic[QuestionT, AnswerT]):
         situation: all that the answer depends on, its subject first.
         items: how an answer errs item by item; None for an answer without items.
         kinds: the kinds of questions that may have error rates of their own; None for one kind.
-        only: makes the same rule with mistakes of some kinds only; None if it knows no kinds.
+        only: maps kinds of mistakes to the rule whose wrong answers have no others; None if the
+            rule's mistakes have no kinds.
     """
 
     right: Callable[[QuestionT], AnswerT | None]
@@ -121,7 +122,6 @@ class Oracle(Generic[QuestionT, AnswerT]):
     """A role that a domain's rules answer.
 
     Args:
-        name: of the role.
         rule: right and wrong answers.
         errors: how often and in which way the oracle errs.
         seed: of the errors.

@@ -57,7 +57,6 @@ def in_short(role: str, variables: Mapping[str, object]) -> str:
     """A question in short words.
 
     Args:
-        role: its name.
         variables: name -> a text, an option, or a sequence of them.
 
     Example:
@@ -79,19 +78,18 @@ def short_words(
     role: str,
     world: Domain[Any, Any],
     *,
-    tell: Callable[[Any], Mapping[str, object]] | None = None,
+    values_of: Callable[[Any], Mapping[str, object]] | None = None,
 ) -> Short[Any]:
     """The short words of a role.
 
     Args:
-        role: its name.
         world: where it is asked.
-        tell: maps a question to what is told of it; by default its fields.
+        values_of: maps a question to what is told of it; by default its fields.
     """
-    variables_of = tell or partial(_fields, world)
+    read = values_of or partial(_fields, world)
     return Short(
         prompt=short_prompt,
-        tell=lambda question: {"asked": in_short(role, variables_of(question))},
+        values_of=lambda question: {"asked": in_short(role, read(question))},
         digest=partial(words_of, world),
     )
 
@@ -118,7 +116,6 @@ def state_text(world: Domain[Any, Any], state: Any, described: str) -> str:  # n
 
     Args:
         world: where it is; its `brief` tells states, if it has that.
-        state: the state.
         described: the state in words; empty if it is not told.
     """
     return world.brief(state) if described and isinstance(world, Briefs) else described

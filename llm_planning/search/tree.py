@@ -214,7 +214,6 @@ def format_tree(root: Node[S, A], label: Callable[[A], str] = str) -> str:
     """Writes a tree as numbered lines with N and Q (Tree of Options, Appendix A.7).
 
     Args:
-        root: of the tree.
         label: names an action.
 
     Returns:

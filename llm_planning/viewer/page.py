@@ -44,7 +44,6 @@ def page(name: str, *, title: str, blocks: Mapping[str, bytes], allow: Sequence[
 
     Args:
         name: of its script and its style in `pages/`, such as "trial".
-        title: of the window.
         blocks: name -> bytes that the page reads by `readBlock(name)`.
         allow: further directives of its content-security policy, such as "connect-src 'self'" of a
             page that a server sends.

@@ -31,7 +31,6 @@ class ReadTrace:
     """A trace as far as it could be read.
 
     Attributes:
-        name: of its file.
         header: its first line; empty if that is missing.
         events: its lines without header and end, each with a `type`.
         damage: sentences about what is missing.

@@ -119,7 +119,6 @@ def sweep_data(
     Args:
         sweep: as the ledger has it.
         provenances: as the ledger has them.
-        trials: of the sweep.
 
     Raises:
         MeasureError: a metric that is measured is not a number.

@@ -32,7 +32,6 @@ class Written:
     """What was written.
 
     Attributes:
-        trials: of the sweep.
         traces: trials that left a trace.
         pages: of trials.
         unreadable: why a trial that should have a page has none, for each such trial.
@@ -48,7 +47,6 @@ def write_pages(ledger: Ledger, index: Path, *, most: int) -> Written:
     """Writes the page of a sweep, after those of its trials.
 
     Args:
-        ledger: of the sweep.
         index: the file of the sweep's page; its folder is made if it is missing.
         most: trials that get a page, at most.
 
@@ -90,8 +88,6 @@ def trace_page(ledger: Ledger, key: str, sha256: str) -> bytes:
     """The page of a trial.
 
     Args:
-        ledger: of its sweep.
-        key: of the trial.
         sha256: of the trace that it left.
 
     Raises:

@@ -49,7 +49,6 @@ def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Reques
     tells draws apart.
 
     Args:
-        identity: of the engine.
         prompt: the request's prompt, encoded.
         request: its own `prompt` is ignored.
 

@@ -81,7 +81,6 @@ class CacheFile:
     the first such file of a folder gives a warning.
 
     Attributes:
-        path: of the file.
         writable: whether anything can be added.
 
     Raises:

@@ -30,7 +30,6 @@ def connect(path: Path, how: str) -> sqlite3.Connection:
     file like every other.
 
     Args:
-        path: of the file.
         how: SQLite's parameters: "mode=rw", "mode=ro", "mode=rwc", "immutable=1".
 
     Raises:

@@ -209,7 +209,6 @@ class TokenVocabulary:
         tiers: the tokens of each tier of `TIERS`.
         long: the tokens beyond the last tier.
         written_bytes: the bytes that are tokens by themselves.
-        masks: of all patterns.
     """
 
     def __init__(

@@ -59,7 +59,6 @@ class ModelShare:
 
     Attributes:
         name: the one under which the model was first asked.
-        revision: of its weights.
         dtype: of its weights.
         entries: answers kept.
         bytes: their size, as stored.

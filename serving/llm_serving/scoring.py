@@ -82,7 +82,6 @@ class Scored:
 
     Attributes:
         logprobs: shape [sequences], in nats.
-        results: of all requests.
         gap: nats by which two requests differ about the same token, at most.
         rows: tokens whose log-probability was read from the rows of a prompt.
     """

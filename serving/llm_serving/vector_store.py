@@ -66,8 +66,6 @@ class EncoderShare:
 
     Attributes:
         name: the one under which the encoder was first asked.
-        revision: of its weights.
-        dimension: of its vectors.
         entries: vectors kept.
         bytes: their size, as stored.
     """

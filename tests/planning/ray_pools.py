@@ -102,7 +102,7 @@ async def opened(recipe, *, workers=2, cpus=1, **options):
     """A pool on this module's Ray, and what it told."""
     told = []
     pool = await RayPool.open(
-        recipe=recipe, tell=told.append, workers=workers, cpus_per_worker=cpus, **options
+        recipe=recipe, notify=told.append, workers=workers, cpus_per_worker=cpus, **options
     )
     try:
         await until(lambda: len(pool.reports) == workers)

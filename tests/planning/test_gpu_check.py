@@ -74,7 +74,7 @@ def gone(process):
 def test_a_check_that_dies_or_hangs_ends_no_other(stand_in, tmp_path):
     told = []
     names = ["opens", "scores", "scores-v2", "closes", "machine", "kernel", "adapters"]
-    outcomes = run_checks(names, model="m", limit=2, tell=told.append, python=stand_in)
+    outcomes = run_checks(names, model="m", limit=2, notify=told.append, python=stand_in)
     verdicts = {one.name: one.verdict for one in outcomes}
     assert verdicts == {
         "opens": "right",
@@ -126,7 +126,7 @@ def test_benchmarks_import_their_neighbours_and_their_tables_are_kept(tmp_path, 
         ["benchmark-batching", "benchmark-similarity_gpu", "benchmark-masks"],
         model="m",
         limit=20,
-        tell=print,
+        notify=print,
     )
     assert batching.verdict == "right", batching.reason
     assert batching.figures == {"ratio": 2.5, "options": ["--json"]}
@@ -175,7 +175,7 @@ def test_impossible_options_are_told_before_anything_runs(tmp_path, options, fau
 @pytest.mark.parametrize(("runner", "name"), [("V1", "scores-preempted"), ("V2", "constrained")])
 def test_the_checks_run_on_both_model_runners(tiny, runner, name):
     on_cpu = (sys.executable, str(RUNNERS / "on_cpu.py"), runner, "async")
-    (outcome,) = run_checks([name], model=tiny, limit=250, tell=print, python=on_cpu)
+    (outcome,) = run_checks([name], model=tiny, limit=250, notify=print, python=on_cpu)
     assert outcome.verdict == "right", outcome.reason
     assert outcome.figures["runner"] == runner
     if name == "scores-preempted":
@@ -198,7 +198,7 @@ def test_a_vision_model_needs_no_weights(monkeypatch):
     if importlib.util.find_spec("torchvision") is None:
         paths = [str(VISION), str(KEPT_APART), *filter(None, [os.environ.get("PYTHONPATH")])]
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    (outcome,) = run_checks(["vision-7b"], model="none", limit=250, tell=print)
+    (outcome,) = run_checks(["vision-7b"], model="none", limit=250, notify=print)
     assert outcome.verdict == "right", outcome.reason
     read = [outcome.figures[f"{count} images"]["prompt_tokens"] for count in range(5)]
     assert len({more - less for less, more in pairwise(read)}) == 1  # all images are of one size

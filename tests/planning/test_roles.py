@@ -109,7 +109,7 @@ async def test_role_asks_and_parses():
 
 async def test_role_tells_what_it_is_told_to():
     engine = ScriptedEngine({"judge": YES})
-    role = a_role(engine, tell=lambda pair: {"goal": pair[0], "option": pair[1].upper()})
+    role = a_role(engine, values_of=lambda pair: {"goal": pair[0], "option": pair[1].upper()})
     await role(("win", "wait"))
     assert engine.requests[0].prompt[1].content == "Goal: win\n\nOption: WAIT"
     with pytest.raises(TypeError, match="tuple is not a dataclass: give the role a `tell`"):

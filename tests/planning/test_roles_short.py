@@ -33,7 +33,7 @@ SUBTASKS = '{"subtasks":[{"option":"stack r o"}]}'
 
 
 def words(spec, question):
-    return spec.short.tell(question)["asked"]
+    return spec.short.values_of(question)["asked"]
 
 
 def test_the_state_is_first_and_the_roles_own_fields_are_last():

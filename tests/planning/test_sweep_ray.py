@@ -91,7 +91,7 @@ def test_without_gpus_cpu_slots_are_grouped_within_a_machine():
 async def test_without_ray_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(RayPoolError, match=r"pip install 'llm-planning\[ray\]'"):
-        await RayPool.open(recipe=refusing, tell=print)
+        await RayPool.open(recipe=refusing, notify=print)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ async def test_an_impossible_wish_is_refused_at_once(monkeypatch, options, says)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     begun = time.monotonic()
     with pytest.raises(RayPoolError, match=says):
-        await RayPool.open(recipe=refusing, tell=print, **options)
+        await RayPool.open(recipe=refusing, notify=print, **options)
     assert time.monotonic() - begun < 6
 
 
@@ -124,13 +124,13 @@ def test_a_ray_that_listens_elsewhere_is_not_used(monkeypatch):
 
 async def test_a_second_connection_is_refused(local_ray):
     with pytest.raises(RayPoolError, match="connected to Ray already"):
-        await RayPool.open(recipe=refusing, tell=print, address="auto")
+        await RayPool.open(recipe=refusing, notify=print, address="auto")
 
 
 async def test_engines_that_cannot_be_opened_end_the_pool(local_ray):
     told = []
     with pytest.raises(RayPoolError, match="UnknownModelError: there is no model 'smolm'"):
-        await RayPool.open(recipe=refusing, tell=told.append, workers=2, cpus_per_worker=1)
+        await RayPool.open(recipe=refusing, notify=told.append, workers=2, cpus_per_worker=1)
     assert len(told) == 1
     assert "the sweep goes on without it" in told[0]
 
@@ -276,7 +276,7 @@ async def test_own_code_runs_on_workers_as_it_was_when_the_sweep_was_read(
     sweep = {"model": "none", "planners": "own.py:stay", "domain": "own.py:Here", "tasks": "all"}
     (tmp_path / "sweep.yaml").write_text(json.dumps(sweep))
     (trial,) = load_sweep(tmp_path / "sweep.yaml", trust=Trust.of(["."])).trials
-    executor = RayExecutor(answers=Answers.FRESH, tell=print, workers=1, cpus_per_worker=1)
+    executor = RayExecutor(answers=Answers.FRESH, notify=print, workers=1, cpus_per_worker=1)
     with executor.open(Models.of(trial)) as opening:
         pool = await opening()
         try:

@@ -128,7 +128,7 @@ def recipe():
 
 async def main():
     pool = await RayPool.open(
-        recipe=recipe, tell=print, address=address or None, workers=1, cpus_per_worker=1
+        recipe=recipe, notify=print, address=address or None, workers=1, cpus_per_worker=1
     )
     sweep = [
         Trial(planner="cot", domain="minecraft", task="milk-a-cow", model="m", seed=seed)

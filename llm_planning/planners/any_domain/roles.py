@@ -211,7 +211,7 @@ class ShortActing(ActWording):
     def __init__(self, domain: Domain[Any, Any]) -> None:
         super().__init__(domain)
 
-        def tell(asked: tuple[Situation, int]) -> dict[str, object]:
+        def values_of(asked: tuple[Situation, int]) -> dict[str, object]:
             situation, dashes = asked
             return {
                 STATE: state_text(domain, situation.state, situation.now),
@@ -220,11 +220,11 @@ class ShortActing(ActWording):
                 "-": " ".join("-" * dashes),
             }
 
-        self.short: Short[tuple[Situation, int]] = short_words(ROLE, domain, tell=tell)
+        self.short: Short[tuple[Situation, int]] = short_words(ROLE, domain, values_of=values_of)
 
     def action(self, question: Situation, *, dashes: int) -> Chat:
         """Asks for an action; see `priors.Wording`."""
-        return self.short.prompt().messages(self.short.tell((question, dashes)))
+        return self.short.prompt().messages(self.short.values_of((question, dashes)))
 
 
 def last_that_fit(newest_first: Iterable[str]) -> list[str]:

@@ -113,7 +113,7 @@ def goal_role(home: Home) -> RoleSpec[Instruction, tuple[Wanted, ...]]:
         name=ROLE,
         asks=Instruction,
         prompt=partial(_prompt, home),
-        tell=lambda asked: {"text": asked.text},
+        values_of=lambda asked: {"text": asked.text},
         writes=partial(answer_model, home),
         read=lambda _, said: said.wanted(),
         rule=Rule(

@@ -54,7 +54,7 @@ def in_older_words(spec: Any, ask: OptionAsking[Any, Any]) -> Any:  # noqa: ANN4
     if spec.name not in TAUGHT_ORDER or isinstance(ask.settings, UnpredictedSettings):
         return replace(spec, short=None)
     prompt, digest = partial(_compiled, spec.name, domain), partial(older_digest, domain)
-    return replace(spec, short=Short(prompt=prompt, tell=_fields, digest=digest))
+    return replace(spec, short=Short(prompt=prompt, values_of=_fields, digest=digest))
 
 
 def older_digest(domain: OptionDomain[Any, Any]) -> str:

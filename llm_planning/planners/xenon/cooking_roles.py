@@ -31,14 +31,14 @@ def _likeliest(
     user: tuple[str, ...],
     *,
     choices: Callable[[QuestionT], Sequence[str]],
-    tell: Callable[[QuestionT], Mapping[str, object]],
+    values_of: Callable[[QuestionT], Mapping[str, object]],
     rule: Rule[QuestionT, str],
     **lists: tuple[str, ...],
 ) -> ScoredRole[QuestionT, str]:
     def score(engine: Engine) -> Role[QuestionT, str]:
         system, shared = ("who", "rules", "format"), "cooking_shared"
         prompt = compose(f"cooking_{name}", system, user, shared=shared, **lists)
-        role = ScoringRole(name, prompt=prompt, choices=choices, engine=engine, tell=tell)
+        role = ScoringRole(name, prompt=prompt, choices=choices, engine=engine, values_of=values_of)
 
         async def ask(question: QuestionT, /) -> str:
             scores = await role(question)
@@ -58,7 +58,7 @@ TOOL: ScoredRole[ToolQuestion, str] = _likeliest(
     "tool",
     ("examples", "failures", "question"),
     choices=lambda _: TOOLS,
-    tell=lambda asked: {**fields_of(asked), "failures": asked.failures[-LATEST:]},
+    values_of=lambda asked: {**fields_of(asked), "failures": asked.failures[-LATEST:]},
     rule=Rule(
         right=lambda asked: RULES[asked.item].tools[0],
         wrong=_another_tool,
@@ -72,7 +72,7 @@ ACTION: ScoredRole[ActionQuestion, str] = _likeliest(
     "action",
     ("examples", "options", "failures", "question"),
     choices=lambda asked: asked.options,
-    tell=lambda asked: {**fields_of(asked), "failures": asked.analyses[-LATEST:]},
+    values_of=lambda asked: {**fields_of(asked), "failures": asked.analyses[-LATEST:]},
     rule=chosen({v: rule.action for v, rule in RULES.items()}),
 )
 """Which executable action carries a cookbook action out."""

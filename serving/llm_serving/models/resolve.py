@@ -174,7 +174,6 @@ def merge_adapter(
     Args:
         base: the model that the adapter was made for.
         adapter: any.
-        name: of the merged model.
         is_good: as in `fetch_bundled`.
 
     Raises:

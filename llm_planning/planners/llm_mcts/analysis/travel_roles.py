@@ -207,7 +207,7 @@ def route_role(world: Travel, settings: RouteSettings, *, seed: int) -> RoleSpec
         name=ROUTE,
         asks=Pair,
         prompt=partial(_prompt, ROUTE, "journey", 0),
-        tell=lambda asked: {"start": spelled(asked.start), "goal": spelled(asked.goal)},
+        values_of=lambda asked: {"start": spelled(asked.start), "goal": spelled(asked.goal)},
         **_cities(world.graph, most, settings, seed=seed),
     )
 
@@ -226,7 +226,7 @@ def flights_role(
         name=FLIGHTS,
         asks=str,
         prompt=partial(_prompt, FLIGHTS, "city", settings.listed),
-        tell=lambda city: {"city": spelled(city)},
+        values_of=lambda city: {"city": spelled(city)},
         rule=knowledge_rule(world.graph),
         options=lambda cities: list(map(Flight, cities)),
         **_cities(world.graph, settings.listed, settings, seed=seed),
