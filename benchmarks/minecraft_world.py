@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from harness import AnswersDifferError, Finding, medians, parser, report
 
 from llm_planning.environments.minecraft.goals import GOALS_67
-from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.minecraft.option import Option
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.tasks import PLAINS

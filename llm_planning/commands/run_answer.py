@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.outcome import NO_PLAN
-from llm_planning.roles.oracles import tell
+from llm_planning.roles.oracles import oracle_lines
 from llm_serving.request import Usage
 from llm_serving.terminal import SafeConsole, literal, say
 
@@ -107,7 +107,7 @@ class Answer:
         return {
             "success": outcome.success,
             "planner": self.prepared.spec.name,
-            "domain": self.prepared.domain_name,
+            "domain": self.prepared.domain.name,
             "task": self.prepared.task,
             "goal": outcome.trace.get("goal"),
             "model": self.model,
@@ -131,7 +131,7 @@ class Answer:
             verbose: also how it was found, every metric, and the cost by role.
         """
         console, outcome, prepared = SafeConsole(), self.outcome, self.prepared
-        what = f"{prepared.task} in {prepared.domain_name}, planned by {prepared.spec.name}"
+        what = f"{prepared.task} in {prepared.domain.name}, planned by {prepared.spec.name}"
         console.print(literal(what, "bold"), soft_wrap=True)
         if goal := outcome.trace.get("goal"):
             console.print(literal(f"Goal: {' '.join(str(goal).split())}"))
@@ -151,7 +151,7 @@ class Answer:
             say(f"\n{outcome.text}\n" if steps else "")
             for key, value in outcome.metrics.items():
                 console.print(literal(f"{key}: {value}"), soft_wrap=True)
-            for line in tell(outcome.trace.get("oracles", ())):
+            for line in oracle_lines(outcome.trace.get("oracles", ())):
                 console.print(literal(f"oracle of {line}"), soft_wrap=True)
             self._show_usage(console)
 

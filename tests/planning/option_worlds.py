@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.minecraft.option import Option
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.tasks import PLAINS

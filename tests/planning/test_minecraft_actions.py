@@ -4,9 +4,10 @@ from random import Random
 
 import pytest
 
-from llm_planning.environments.minecraft.domain import QUANTITIES, Minecraft
-from llm_planning.environments.minecraft.option_language import Option
-from llm_planning.environments.minecraft.vocabulary import OBJECTS, VERBS
+from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.option import Option
+from llm_planning.environments.minecraft.option_verbs import QUANTITIES, VERBS
+from llm_planning.environments.minecraft.vocabulary import OBJECTS
 
 
 @pytest.mark.parametrize("options", ["folded", "single"])

@@ -6,10 +6,11 @@ import re
 import pytest
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.option_language import MOST, Option
+from llm_planning.environments.minecraft.option import MOST, Option
+from llm_planning.environments.minecraft.option_verbs import VERBS
 from llm_planning.environments.minecraft.primitives import MinecraftPrimitives
 from llm_planning.environments.minecraft.tasks import TASKS
-from llm_planning.environments.minecraft.vocabulary import OBJECTS, VERBS
+from llm_planning.environments.minecraft.vocabulary import OBJECTS
 from llm_planning.execution.episode import Episode
 from llm_planning.execution.programs import carry_out, entry_of
 from llm_planning.execution.sandbox import CallError, why_unsealed
@@ -175,7 +176,7 @@ async def test_the_bot_sees_the_state():
     """)
     assert done.error is None
     state = episode.state
-    assert list(map(json.loads, done.said)) == [
+    assert list(map(json.loads, done.messages)) == [
         [0, 0, []],
         True,
         [3, [{"name": "oak_log", "count": 3}]],

@@ -179,7 +179,6 @@ def test_equipment_slots(item, slot):
 
 def test_words_are_distinct_and_cover_the_start_states():
     for words in (
-        vocabulary.VERBS,
         vocabulary.ITEMS,
         vocabulary.BLOCKS,
         vocabulary.ENTITIES,

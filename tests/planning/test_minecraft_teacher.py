@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from llm_planning.environments.minecraft.domain import EVERY_TASK, Minecraft
-from llm_planning.environments.minecraft.option_language import ChangeModel, Option
+from llm_planning.environments.minecraft.option import Option
+from llm_planning.environments.minecraft.option_language import ChangeModel
 from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.environments.minecraft.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 

@@ -6,11 +6,11 @@ import pytest
 from option_worlds import BOOK, SINGLE, WORLD, by_day, option, outcomes
 
 from llm_planning.environments.minecraft import vocabulary
-from llm_planning.environments.minecraft.option_language import Option
+from llm_planning.environments.minecraft.option import MOST, Option
 from llm_planning.environments.minecraft.option_rules import GROUPS, OptionRules
 from llm_planning.environments.minecraft.option_tables import DROPS, FLUIDS, KILLED, Drop
-from llm_planning.environments.minecraft.option_verbs import ATTEMPTS
-from llm_planning.environments.minecraft.option_world import MOST, OptionWorld
+from llm_planning.environments.minecraft.option_verbs import VERBS
+from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.state import Change, Sighting, State
 from llm_planning.environments.minecraft.tasks import PLAINS, TASKS
 
@@ -194,7 +194,7 @@ SHEARS, BUCKET = {"shears": 1}, {"bucket": 1}
         ("find 1 wolf", {}, "wolf is not found by exploring"),
         ("find 1 stick", {}, "stick is not found by exploring"),
         (
-            "explore 1 logs",
+            "find 1 logs",
             {},
             "logs is not found by exploring; name one kind, such as oak_log",
         ),
@@ -243,7 +243,7 @@ def test_kinds_without_a_tool_are_left_alone():
     rules.drops = {"marble": (Drop("stone", "marble"), Drop("oak_log", "marble"))}
     near = {"oak_log": Sighting(32, 0), "stone": Sighting(900, 1)}
     state = by_day(blocks=("stone", "oak_log"), near=near)
-    effect = ATTEMPTS["mine"](rules, state, option("mine 40 marble"))(Random(0))
+    effect = VERBS["mine"].use(rules, state, option("mine 40 marble"))(Random(0))
     assert effect.change == Change(gained={"marble": 32}, near={"oak_log": Sighting(0, 0)})
     assert effect.shortfall == "only 32 of 40 marble nearby"
     assert effect.ticks == 32 * 40
@@ -319,7 +319,7 @@ def walk(world, state, seed, steps):
     """Random feasible options, most of them with effect."""
     draw = Random(seed)
     texts = (
-        "explore 1 surroundings",
+        "find 1 surroundings",
         "find 1 cow",
         "mine 6 oak_log",
         "craft 4 oak_planks",
@@ -385,7 +385,7 @@ def test_a_change_says_all_but_place():
 def test_steps_leave_the_state_they_start_from_alone():
     before = by_day(held={"oak_log": 3}, entities=("pig",))
     record = json.dumps(before.to_json())
-    for text in ("craft 4 oak_planks", "mine 9 oak_log", "kill 4 pig", "explore 1 surroundings"):
+    for text in ("craft 4 oak_planks", "mine 9 oak_log", "kill 4 pig", "find 1 surroundings"):
         assert WORLD.step(before, option(text)).state != before
     assert json.dumps(before.to_json()) == record
 
@@ -450,7 +450,7 @@ def test_any_option_in_any_state():
     state = PLAINS
     feasible = 0
     for _ in range(3_000):
-        verb, item = draw.choice(vocabulary.VERBS), draw.choice(vocabulary.OBJECTS)
+        verb, item = draw.choice(list(VERBS)), draw.choice(vocabulary.OBJECTS)
         outcome = WORLD.step(state, Option(verb, draw.choice((1, 3, 64)), item))
         feasible += outcome.state != state
         state = outcome.state

@@ -8,7 +8,6 @@ from option_worlds import WORLD, option, outcomes
 
 from llm_planning.environments.minecraft import vocabulary
 from llm_planning.environments.minecraft.option_tables import BIOMES, KILLED, ORES, STOCK
-from llm_planning.environments.minecraft.option_verbs import ATTEMPTS
 from llm_planning.environments.minecraft.option_world import (
     DARK,
     TIMES,
@@ -172,7 +171,6 @@ def test_death_loses_everything():
 
 def test_only_known_words_are_shown():
     assert tuple(BIOMES) == vocabulary.BIOMES
-    assert set(vocabulary.VERBS) | {"explore"} == set(ATTEMPTS)
     assert set(KILLED) == set(vocabulary.ENTITIES)
     for name in BIOMES:
         for seed in range(30):
@@ -267,7 +265,7 @@ def test_digging_takes_time_by_tool():
 
 
 def test_finding_moves_and_forgets():
-    outcome = WORLD.step(PLAINS, option("explore 1 surroundings"))
+    outcome = WORLD.step(PLAINS, option("find 1 surroundings"))
     state = outcome.state
     assert outcome.success
     assert state.position != PLAINS.position

@@ -5,32 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.domain import SMALLEST, Domain, Judged, Step
+from llm_planning.environments.minecraft.option import MOST, Option
+from llm_planning.environments.minecraft.option_advice import needed
 from llm_planning.environments.minecraft.option_language import (
-    MOST,
     ChangeModel,
-    Option,
     OptionGrammar,
     Vocabulary,
     mistaken,
 )
-from llm_planning.environments.minecraft.option_rules import (
-    CraftMode,
-    Needs,
-    OptionRules,
-    holds,
-    needed,
-)
+from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, holds
 from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore, unequipped
-from llm_planning.environments.minecraft.option_verbs import NAMES
+from llm_planning.environments.minecraft.option_tables import FUEL
+from llm_planning.environments.minecraft.option_verbs import VERBS
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.primitives import MinecraftPrimitives
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.state import State, repeated
 from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, TASKS
-from llm_planning.environments.minecraft.vocabulary import OBJECTS, VERBS
+from llm_planning.environments.minecraft.vocabulary import OBJECTS
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec
 
@@ -38,16 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from random import Random
 
+    from llm_planning.environments.minecraft.option_verb import Verb
     from llm_planning.environments.minecraft.tasks import Task
     from llm_planning.roles.exercises import Teacher
     from llm_serving.request import Image
 
 EVERY_TASK: Mapping[str, Task] = {**TASKS, MINE_A_DIAMOND.name: MINE_A_DIAMOND}
 """The eight tasks of Tree of Options and the task of DRIP."""
-
-QUANTITIES = (1, 3, 8)
-"""The quantities of actions, for planners that choose among actions (our choice): one, the material
-of a tool, and the cobblestone of a furnace."""
 
 
 TICKS_A_SECOND = 20
@@ -143,7 +135,7 @@ class Minecraft(Domain[State, Option]):
         return draw_state(state, size)
 
     def actions(self, state: State) -> Sequence[Option]:
-        """The feasible options in `QUANTITIES`, without finds and equips that are done already."""
+        """The feasible options in the quantities of their verbs, without those done and idle."""
         world, held = self.world, state.inventory.keys()
         there = {*held, *state.equipment, *state.nearby_blocks, *state.nearby_entities}
         return [
@@ -152,7 +144,7 @@ class Minecraft(Domain[State, Option]):
             if not any(map(held.isdisjoint, needs))
             and not any(map(there.isdisjoint, near))
             and world.feasible(state, option) is None
-            and not (option.verb in {"find", "equip"} and world.done(state, option))
+            and not (VERBS[option.verb].idle and world.done(state, option))
         ]
 
     def step(self, state: State, action: Option, rng: Random) -> Step[State]:
@@ -230,13 +222,13 @@ class Minecraft(Domain[State, Option]):
             step
             for step in lacking
             if world.feasible(state, step) is None
-            and not (step.verb == "find" and world.done(state, step))
+            and not (VERBS[step.verb].idle and world.done(state, step))
         )
         return [*now, rest]
 
     def shows(self, before: State, state: State, subtask: Option) -> bool:
         """Whether an option's result came about since it was begun."""
-        return self._steps.shows(before, state, subtask)
+        return VERBS[subtask.verb].shows(self._rules, before, state, subtask)
 
     def falls_short(self, predicted: State, state: State) -> bool:
         """Whether a state lacks items that were predicted."""
@@ -315,21 +307,36 @@ def _rules(options: CraftMode) -> OptionRules:
     return OptionRules(game_rules(), options=options)
 
 
+_Groups: TypeAlias = tuple[frozenset[str], ...]
+
+
 @cache
-def _candidates(options: CraftMode) -> tuple[tuple[Option, Needs, Needs], ...]:
+def _candidates(options: CraftMode) -> tuple[tuple[Option, _Groups, _Groups], ...]:
     """Whatever is an action in some state, and groups of which one each must be held, or be near.
 
     A search lists actions all the time; few of these are left for the rules to refuse.
     """
     rules = _rules(options)
-    named = {verb: names(rules) for verb, names in NAMES.items()}
     return tuple(
-        (Option(verb, quantity, item), rules.needs(verb, item), rules.near(verb, item))
-        for verb in VERBS
+        (Option(verb.word, quantity, item), *_takes(rules, verb, item))
+        for verb in VERBS.values()
         for item in OBJECTS
-        if item in named.get(verb, OBJECTS)
-        for quantity in (QUANTITIES if verb in {"mine", "smelt"} else QUANTITIES[:1])
+        if item in verb.names(rules)
+        for quantity in verb.quantities
     )
+
+
+def _takes(rules: OptionRules, verb: Verb, item: str) -> tuple[_Groups, _Groups]:
+    if verb.uses(Option(verb.word, 1, item)):
+        return (frozenset({item}),), ()
+    recipe = verb.takes(rules, (), item)
+    if recipe is None:
+        return (), ()
+    held = [rules.made_of(kinds) for kinds, _ in recipe.consumed]
+    fuel = [frozenset(FUEL)] if recipe.burns else []
+    # Another source may take other tools.
+    near = [recipe.near] if recipe.near else map(rules.made_of, recipe.kept)
+    return (*held, *fuel), tuple(map(frozenset, near))
 
 
 @cache

@@ -17,7 +17,7 @@ from llm_planning.environments.minecraft.state import Change, Effect
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.environments.minecraft.option_language import Option
+    from llm_planning.environments.minecraft.option import Option
     from llm_planning.environments.minecraft.option_rules import OptionRules, Recipe
     from llm_planning.environments.minecraft.state import Attempt, State
 
@@ -48,7 +48,7 @@ def smelt(rules: OptionRules, state: State, option: Option) -> Attempt | str:
 
     Whole pieces of fuel are burnt, and the heat left over is lost.
     """
-    recipe = smelted(rules, option.item)
+    recipe = rules.smelted.get(option.item)
     if recipe is None:
         return unknown(option.item, "{} cannot be smelted")
     times = ceil(option.quantity / recipe.makes)
@@ -67,15 +67,10 @@ def smelt(rules: OptionRules, state: State, option: Option) -> Attempt | str:
 
 def cook(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     """Smelts food; the item is the raw or the cooked food."""
-    recipe = smelted(rules, option.item)
+    recipe = rules.smelted.get(option.item)
     if recipe is None or recipe.item not in COOKED:
         return unknown(option.item, "{} cannot be cooked")
     return smelt(rules, state, option)
-
-
-def smelted(rules: OptionRules, item: str) -> Recipe | None:
-    """The recipe of a product or a material in `smelt` and `cook`; None if there is none."""
-    return rules.smelts.get(item) or rules.smelts_from.get(item)
 
 
 @dataclass(slots=True, kw_only=True)

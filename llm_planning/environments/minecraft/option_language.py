@@ -9,12 +9,14 @@ Verbs and conditions are always words of this world.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, create_model
 
 from llm_planning.environments.minecraft.item_names import item_id
+from llm_planning.environments.minecraft.option import MOST, Option
+from llm_planning.environments.minecraft.option_verbs import VERBS
 from llm_planning.environments.minecraft.state import Change
 from llm_planning.environments.minecraft.vocabulary import (
     BIOMES,
@@ -23,7 +25,6 @@ from llm_planning.environments.minecraft.vocabulary import (
     ITEMS,
     OBJECTS,
     TIMES,
-    VERBS,
 )
 
 if TYPE_CHECKING:
@@ -42,22 +43,7 @@ CONDITIONS = (
 )
 """Changes of an attribute other than inventory, equipment and view: its name and new value."""
 
-MOST: Final = 64
-"""The largest quantity of an option: a stack."""
-
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST)]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option ω = [verb] [quantity] [item] (Tree of Options, Appendix A.2)."""
-
-    verb: str
-    quantity: int
-    item: str
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.quantity} {self.item}"
 
 
 def mistaken(option: Option) -> Mapping[str, Sequence[Option]]:
@@ -90,7 +76,7 @@ class OptionGrammar:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.fields: Mapping[str, Any] = {
-            "verb": Literal[VERBS],
+            "verb": Literal[tuple(VERBS)],
             "quantity": Count,
             "item": _words(OBJECTS, vocabulary),
         }

@@ -2,34 +2,23 @@
 
 The rule book has one name for all kinds of some items, as XENON does (`logs`, `planks`, `coals`).
 Options and states use the ids of the game (`oak_log`, `coal`). Only this module knows both.
-
-`needed` gives the advice of the rules: the options that it still takes to hold some items. The
-advice is a relaxed plan: it ignores chance, and takes what is near to stay near. It is made anew in
-every state, so it need not foresee everything.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from llm_planning.environments.minecraft.option_language import MOST, Option
 from llm_planning.environments.minecraft.option_tables import (
-    COOKED,
     DROPS,
     FLUIDS,
-    FUEL,
     HARVESTED_WITH,
-    KILLED,
-    SHEARED,
     WOODS,
 )
 from llm_planning.environments.minecraft.rulebook import STATIONS, substitutes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from llm_planning.environments.minecraft.option_tables import Drop
     from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
@@ -75,25 +64,25 @@ FLUID_IN: Final[Mapping[str, str]] = {full: fluid for fluid, full in FLUIDS.item
 _WOOD_OF = {f"{wood}_{kind}": wood for kind in _KINDS_OF_WOOD.values() for wood in WOODS}
 
 
-Needs: TypeAlias = tuple[frozenset[str], ...]
-"""Groups of items, blocks and entities; at least one of each."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How one item is crafted or smelted.
+    """What it takes to get one item.
 
     Attributes:
-        item: the game's id.
+        item: the game's id; of a kill, what is killed.
         consumed: (ids, count) for each material; any of the ids will do.
         kept: for each station or tool, the items that serve as it.
+        burns: whether it takes fuel as well.
+        near: kinds of which one must be in view; the first is chosen.
         makes: number of items that one execution yields.
     """
 
     item: str
-    consumed: tuple[tuple[tuple[str, ...], int], ...]
-    kept: tuple[tuple[str, ...], ...]
-    makes: int
+    consumed: tuple[tuple[tuple[str, ...], int], ...] = ()
+    kept: tuple[tuple[str, ...], ...] = ()
+    burns: bool = False
+    near: tuple[str, ...] = ()
+    makes: int = 1
 
 
 class OptionRules:
@@ -110,6 +99,7 @@ class OptionRules:
             crafts are single.
         smelts: id -> its recipe in a furnace.
         smelts_from: material -> its recipe in a furnace, for materials of exactly one recipe.
+        smelted: the two of them in one.
         drops: name of an item or a block -> the drops that `mine` may mean by it.
         tools: block -> the items of which one must be held to mine it; blocks that can be mined by
             hand are missing.
@@ -125,45 +115,14 @@ class OptionRules:
             recipe.item: recipe for recipe in _recipes(rules, action="smelt")
         }
         self.smelts_from: Mapping[str, Recipe] = _by_material(self.smelts.values())
+        self.smelted: Mapping[str, Recipe] = {**self.smelts_from, **self.smelts}
         self.drops: Mapping[str, tuple[Drop, ...]] = _drops_by_name()
         self.tools: Mapping[str, tuple[str, ...]] = {
             **{block: substitutes(tool) for block, tool in HARVESTED_WITH.items()},
             **_tools(rules),
         }
 
-    def needs(self, verb: str, item: str) -> Needs:
-        """Groups of items of which one each must be held before an option can be carried out.
-
-        More may be needed. What is made on the way counts by what it is made of. What is worn is
-        held, and need not be put on.
-        """
-        if verb in {"place", "equip"}:
-            return (frozenset({item}),)
-        recipe = self._recipe(verb, item)
-        if recipe is None:
-            return ()
-        sources = tuple(self._sources(kinds) for kinds, _ in recipe.consumed)
-        return sources if verb == "craft" else (*sources, frozenset(FUEL))
-
-    def near(self, verb: str, item: str) -> Needs:
-        """Groups of which one each must be held or in view before an option can be carried out.
-
-        More may be needed.
-        """
-        if verb == "kill":
-            return (frozenset({item}),)
-        if verb == "mine":
-            return (frozenset(drop.block for drop in self.drops.get(item, ())),)
-        recipe = None if verb == "craft" else self._recipe(verb, item)
-        return tuple(map(frozenset, recipe.kept)) if recipe else ()
-
-    def _recipe(self, verb: str, item: str) -> Recipe | None:
-        """The recipe by which an option makes its item, if it does."""
-        smelts = (self.smelts, self.smelts_from)
-        recipes = {"craft": (self.crafts,), "smelt": smelts, "cook": smelts}
-        return next((one[item] for one in recipes.get(verb, ()) if item in one), None)
-
-    def _sources(self, kinds: Iterable[str]) -> frozenset[str]:
+    def made_of(self, kinds: Iterable[str]) -> frozenset[str]:
         """These items, and all that they can be made of on the way."""
         found, open_ = set[str](), list(kinds)
         while open_:
@@ -217,6 +176,7 @@ def _recipe(rule: ItemRule, item: str) -> Recipe:
         item=item,
         consumed=tuple((_kinds(name, item), count) for name, count in rule.consumed.items()),
         kept=tuple(substitutes(name) for name in rule.kept),
+        burns=rule.action == "smelt",
         makes=rule.makes,
     )
 
@@ -255,179 +215,3 @@ def _tools(rules: Iterable[ItemRule]) -> dict[str, tuple[str, ...]]:
         for tool in rule.kept if kind == "block" else ():
             needed[block] = substitutes(tool)
     return needed
-
-
-LEFT_BY: Final = {
-    item: tuple(kind for kind, loot in KILLED.items() if any(one[0] == item for one in loot))
-    for item in dict.fromkeys(one[0] for loot in KILLED.values() for one in loot)
-}
-"""Item -> the animals and monsters that leave it when they are killed."""
-
-
-def needed(rules: OptionRules, state: State, wanted: Iterable[Sequence[str]]) -> list[Option]:
-    """The options that it still takes to hold some items.
-
-    Args:
-        rules: recipes, drops and tools.
-        state: the state in which the options begin.
-        wanted: groups of items; one item of each group is to be held.
-
-    Returns:
-        The options in an order that works, each verb and item once; empty if everything is held.
-    """
-    draft = _Draft(rules, state)
-    for kinds in wanted:
-        draft.obtain(draft.nearest(kinds), 1)
-    return draft.said()
-
-
-def needed_for(rules: OptionRules, state: State, item: str, count: int) -> list[Option]:
-    """The options that it still takes to hold so many of one item; see `needed`."""
-    draft = _Draft(rules, state)
-    draft.obtain(item, count)
-    return draft.said()
-
-
-def nearest(rules: OptionRules, state: State, kinds: Sequence[str]) -> str:
-    """The item that is nearest in a state; the first of several that are equally near.
-
-    Held items come first, then items whose sources are near, then the others.
-    """
-    return _Draft(rules, state).nearest(kinds)
-
-
-class _Draft:
-    """A relaxed plan under construction.
-
-    Attributes:
-        options: (verb, item) -> quantity, in an order that works.
-    """
-
-    def __init__(self, rules: OptionRules, state: State) -> None:
-        self.options: Counter[tuple[str, str]] = Counter()
-        self._rules = rules
-        self._held = Counter(state.inventory) | Counter(filter(None, state.equipment))
-        self._near = {*state.nearby_blocks, *state.nearby_entities}
-        self._under_way: set[str] = set()
-        self._crafting = False
-
-    def said(self) -> list[Option]:
-        """The plan."""
-        return [Option(verb, min(n, MOST), item) for (verb, item), n in self.options.items()]
-
-    def nearest(self, kinds: Sequence[str]) -> str:
-        """The item that is nearest; the first of several that are equally near."""
-        return min(kinds, key=self._distance)
-
-    def obtain(self, item: str, count: int) -> None:
-        """Adds the options that it takes until `count` of an item are held."""
-        missing = count - self._held[item]
-        if missing <= 0 or item in self._under_way:
-            return
-        self._under_way.add(item)
-        rules = self._rules
-        if item in rules.crafts:
-            self._make("craft", rules.crafts[item], missing)
-        elif item in rules.smelts:
-            self._make("cook" if item in COOKED else "smelt", rules.smelts[item], missing)
-        elif item in rules.drops:
-            self._mine(item, missing)
-        else:
-            self._ask_animals(item, missing)
-        self._under_way.discard(item)
-        self._held[item] = max(self._held[item], count)
-
-    def _make(self, verb: str, recipe: Recipe, missing: int) -> None:
-        # A folded craft makes its own materials, down to the ones that cannot be crafted.
-        on_the_way = self._crafting and recipe.item in self._rules.on_the_way
-        before, self._crafting = self._crafting, verb == "craft"
-        times = ceil(missing / recipe.makes)
-        for kinds, count in recipe.consumed:
-            kind = self.nearest(kinds)
-            self.obtain(kind, count * times)
-            self._held[kind] -= count * times
-        for kinds in recipe.kept:
-            self._bring(kinds)
-        if verb != "craft":
-            self._bring_fuel(times)
-        self._crafting = before
-        if not on_the_way:
-            self.options[verb, recipe.item] += recipe.makes * times
-        self._held[recipe.item] += recipe.makes * times
-
-    def _bring(self, kinds: Sequence[str]) -> None:
-        """Adds the options for the first of these stations or tools, unless one is there."""
-        there = any(
-            self._held[kind] > 0 or (kind in STATIONS and kind in self._near) for kind in kinds
-        )
-        if not there:
-            self.obtain(kinds[0], 1)
-
-    def _bring_fuel(self, pieces: int) -> None:
-        """Sets fuel aside for a furnace: the fuel that is held, and logs for the rest."""
-        left = float(pieces)
-        for fuel, heat in FUEL.items():
-            used = min(ceil(max(left, 0.0) / heat), self._held[fuel])
-            self._held[fuel] -= used
-            left -= used * heat
-        if left > 0:
-            log = self.nearest(GROUPS["logs"])
-            logs = ceil(left / FUEL[log])
-            self.obtain(log, self._held[log] + logs)
-            self._held[log] -= logs
-
-    def _mine(self, item: str, missing: int) -> None:
-        drops = self._rules.drops[item]
-        block = min(drops, key=lambda drop: drop.block not in self._near).block
-        before, self._crafting = self._crafting, False
-        if tools := self._rules.tools.get(block):
-            self._bring(tools)
-        self._crafting = before
-        self._go_to(block)
-        self.options["mine", item] += missing
-        self._held[item] += missing
-
-    def _ask_animals(self, item: str, missing: int) -> None:
-        """Adds the options for an item that animals or fluids give."""
-        if item == SHEARED[0]:
-            self._bring(("shears",))
-            self._go_to("sheep")
-            self.options["shear", "sheep"] += 1
-        elif item == "milk_bucket" or item in FLUID_IN:
-            self.obtain("bucket", missing)
-            self._held["bucket"] -= missing
-            source = FLUID_IN.get(item, "cow")
-            self._go_to(source)
-            self.options["collect" if item in FLUID_IN else "milk", source] += missing
-        elif item in LEFT_BY:
-            kind = min(LEFT_BY[item], key=lambda one: one not in self._near)
-            self._go_to(kind)
-            self.options["kill", kind] += missing
-        self._held[item] += missing
-
-    def _go_to(self, kind: str) -> None:
-        if kind not in self._near:
-            self.options["find", kind] = 1
-            self._near.add(kind)
-
-    def _distance(self, item: str) -> int:
-        """0 if an item is held, 1 if its sources are near, 2 otherwise."""
-        if self._held[item] > 0:
-            return 0
-        rules = self._rules
-        recipe = rules.crafts.get(item) or rules.smelts.get(item)
-        if recipe is not None:
-            materials = [kinds for kinds, _ in recipe.consumed]
-            return max((min(map(self._source_distance, kinds)) for kinds in materials), default=1)
-        return self._source_distance(item)
-
-    def _source_distance(self, item: str) -> int:
-        if self._held[item] > 0:
-            return 0
-        sources = [drop.block for drop in self._rules.drops.get(item, ())]
-        sources += LEFT_BY.get(item, ())
-        recipe = self._rules.crafts.get(item)
-        if recipe is not None and not sources:
-            kinds = [kind for kinds, _ in recipe.consumed for kind in kinds]
-            sources = [drop.block for kind in kinds for drop in self._rules.drops.get(kind, ())]
-        return 1 if self._near.intersection(sources) else 2

@@ -1,33 +1,40 @@
 """The verbs of options: what each needs and does, and when its effect holds already.
 
-A verb takes a state and an option and returns the obstacle in words, or, if the option is feasible,
-an attempt that only needs a random generator. Items stay in the inventory while they are worn or in
-hand, and a held item can be used without equipping it first. Tools do not wear out. To take
-something that is near, the player goes to the nearest one of its kind and comes back. What is taken
-is no longer near; the distance to the rest of its kind stays the same.
+Each verb is one record, below the function that carries it out. A function takes a state and an
+option and returns the obstacle in words, or, if the option is feasible, an attempt that only needs
+a random generator. Items stay in the inventory while they are worn or in hand, and a held item can
+be used without equipping it first. Tools do not wear out. To take something that is near, the
+player goes to the nearest one of its kind and comes back. What is taken is no longer near; the
+distance to the rest of its kind stays the same.
 
-DRIP's check answers done, executable, or not (*DRIP*, Table 11); `DONE` gives the first answer. As
-in DRIP, the resulting item counts and not the verb: planks that were found are planks. The check
-does not know what the items are needed for, so an option can be done and yet needed once more.
+DRIP's check answers done, executable, or not (*DRIP*, Table 11); `Verb.done` gives the first
+answer. As in DRIP, the resulting item counts and not the verb: planks that were found are planks.
+The check does not know what the items are needed for, so an option can be done and yet needed once
+more. DRIP's eight verbs are among these; its `explore` is `find`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from llm_planning.environments.minecraft.option_crafting import cook, craft, smelt, smelted
+from llm_planning.environments.minecraft.option import Option
+from llm_planning.environments.minecraft.option_crafting import cook, craft, smelt
 from llm_planning.environments.minecraft.option_rules import (
     FLUID_IN,
     GROUPS,
     OptionRules,
+    Recipe,
     article,
     has_tool,
     holds,
     unknown,
 )
-from llm_planning.environments.minecraft.option_tables import FLUIDS, KILLED, SHEARED
+from llm_planning.environments.minecraft.option_tables import COOKED, FLUIDS, KILLED, SHEARED
+from llm_planning.environments.minecraft.option_verb import Verb
 from llm_planning.environments.minecraft.rulebook import STATIONS
 from llm_planning.environments.minecraft.state import Attempt, Change, Effect, Sighting, State
 from llm_planning.environments.minecraft.surroundings import (
@@ -41,24 +48,23 @@ from llm_planning.environments.minecraft.surroundings import (
     in_view,
     sighting,
 )
-from llm_planning.environments.minecraft.vocabulary import BLOCKS
+from llm_planning.environments.minecraft.vocabulary import BLOCKS, ENTITIES, ITEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from random import Random
 
-    from llm_planning.environments.minecraft.option_language import Option
     from llm_planning.environments.minecraft.option_tables import Drop
-
-Verb: TypeAlias = "Callable[[OptionRules, State, Option], Attempt | str]"
-Test: TypeAlias = "Callable[[OptionRules, State, Option], bool]"
 
 HAND_TICKS: Final = 20
 """Time to equip something, or to place one block, in ticks."""
 
+QUANTITIES: Final = (1, 3, 8)
+"""The quantities of actions, for planners that choose among actions (our choice): one, the material
+of a tool, and the cobblestone of a furnace."""
+
 ANYTHING: Final = ("", "surroundings")
 """The items of an option that explores without a target."""
-
 
 MINE_TICKS: Final = 40
 """Time to break one block and pick up what it gives, in ticks."""
@@ -81,8 +87,17 @@ MILK: Final = "milk_bucket"
 MILK_WORDS: Final = (COW, "milk", MILK)
 """The items that mean milking a cow."""
 
+LEFT_BY: Final = {
+    item: tuple(kind for kind, loot in KILLED.items() if any(one[0] == item for one in loot))
+    for item in dict.fromkeys(one[0] for loot in KILLED.values() for one in loot)
+}
+"""Item -> the animals and monsters that leave it when they are killed."""
+
 _BUCKET = "bucket"
 _REFILLS = "water"
+_PLACEABLE: Final = frozenset((*BLOCKS, *GROUPS["planks"])) - FLUIDS.keys()
+_ON_MOB = ("item", "mob", "count")
+_HELD = "needs {wanted} {item}, has {held}"
 
 
 def mine(rules: OptionRules, state: State, option: Option) -> Attempt | str:
@@ -103,6 +118,119 @@ def mine(rules: OptionRules, state: State, option: Option) -> Attempt | str:
         return lambda draw: _mined(state, fitting, option, draw)
     least, *better = rules.tools[seen[0].block]
     return f"{seen[0].block} needs {article(least)}{' or better' if better else ''}"
+
+
+def _mined_by(rules: OptionRules, option: Option) -> dict[str, int]:
+    """The item that mining gives: so many, or the least yield of so many blocks."""
+    drops = rules.drops.get(option.item)
+    if drops is None:
+        return {}
+    drop, count = drops[0], option.quantity
+    if option.item != drop.item:
+        count = max(int(count * drop.least * drop.chance), 1)
+    return {drop.item: count}
+
+
+def _to_mine(rules: OptionRules, near: Container[str], name: str) -> Recipe | None:
+    """A block that gives it, one in view if there is one, and the tool for that block."""
+    drops = rules.drops.get(name)
+    if drops is None:
+        return None
+    return _mining(rules, name, min(drops, key=lambda drop: drop.block not in near).block)
+
+
+@cache
+def _mining(rules: OptionRules, name: str, block: str) -> Recipe:
+    drops, tools = rules.drops[name], rules.tools.get(block)
+    return Recipe(
+        item=drops[0].item,
+        kept=(tools,) if tools else (),
+        near=tuple(dict.fromkeys((block, *(drop.block for drop in drops)))),
+    )
+
+
+def _minable(rules: OptionRules, state: State, option: Option) -> str:
+    """The block that is near, and the tool that is held for it."""
+    block = next(
+        drop.block
+        for drop in rules.drops[option.item]
+        if drop.block in state.nearby_blocks and has_tool(rules, state, drop.block)
+    )
+    tools = rules.tools.get(block, ())
+    held = (*state.inventory, *filter(None, state.equipment))
+    tool = next((item for item in held if item in tools), None)
+    return f"{block} near, {tool} held" if tool else f"{block} near"
+
+
+MINE: Final = Verb(
+    word="mine",
+    use=mine,
+    names=lambda rules: rules.drops,
+    gives=_mined_by,
+    sources=lambda rules, item: (item,) if item in rules.drops else (),
+    rank=3,
+    takes=_to_mine,
+    function="mineBlock",
+    told=(
+        "mineBlock(bot, name, count): breaks blocks that are near until count of them are mined, or"
+        " count\n  of the item that they give are picked up. The right pickaxe must be in the"
+        " inventory."
+    ),
+    quantities=QUANTITIES,
+    lessons=(1, 1, 1, 2, 3, 4, 8, 11),
+    aim=_HELD,
+    evidence=_minable,
+)
+
+CRAFT: Final = Verb(
+    word="craft",
+    use=craft,
+    names=lambda rules: rules.crafts,
+    sources=lambda rules, item: (item,) if item in rules.crafts else (),
+    takes=lambda rules, _, name: rules.crafts.get(name),
+    stays=True,
+    function="craftItem",
+    told="craftItem(bot, name, count): crafts an item from what is in the inventory.",
+    aim=_HELD,
+)
+
+
+def _smelted(rules: OptionRules, option: Option) -> dict[str, int]:
+    """The product, which the option may name by its material."""
+    recipe = rules.smelted.get(option.item)
+    return {recipe.item: option.quantity} if recipe else {}
+
+
+SMELT: Final = Verb(
+    word="smelt",
+    use=smelt,
+    names=lambda rules: rules.smelted,
+    gives=_smelted,
+    sources=lambda rules, item: (item,) if item in rules.smelts else (),
+    rank=2,
+    takes=lambda rules, _, name: rules.smelted.get(name),
+    function="smeltItem",
+    told=(
+        "smeltItem(bot, name, count): smelts a material, or smelts for a product, in a furnace that"
+        " is in\n  the inventory or near. It burns fuel from the inventory."
+    ),
+    quantities=QUANTITIES,
+    # What is both product and material, such as stone, counts twice.
+    examples=lambda rules: (*rules.smelts, *rules.smelts_from),
+    aim=_HELD,
+)
+
+COOK: Final = replace(
+    SMELT,
+    word="cook",
+    use=cook,
+    sources=lambda rules, item: (item,) if item in rules.smelts and item in COOKED else (),
+    rank=1,
+    function="cookItem",
+    told="cookItem(bot, name, count): the same for food, raw or cooked.",
+    quantities=(1,),
+    examples=lambda rules: [item for item in rules.smelts if item in COOKED],
+)
 
 
 def kill(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
@@ -129,6 +257,27 @@ def kill(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # 
     return attempt
 
 
+KILL: Final = Verb(
+    word="kill",
+    use=kill,
+    names=lambda _: KILLED,
+    # All loot counts: a player who kills cows for leather is not done with the beef.
+    gives=lambda _, option: {
+        item: max(least * option.quantity, 1) for item, least, _ in KILLED.get(option.item, ())
+    },
+    sources=lambda _, item: LEFT_BY.get(item, ()),
+    rank=5,
+    takes=lambda _, __, name: Recipe(item=name, near=(name,)) if name in KILLED else None,
+    lacking=lambda option: [Option("find", 1, option.item)],
+    function="killMob",
+    told=(
+        "killMob(bot, name, count): kills animals or monsters that are near, and takes what they"
+        " leave."
+    ),
+    evidence=lambda _, __, option: f"{option.item} near",
+)
+
+
 def shear(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
     """Shears `quantity` sheep, each once: a shorn sheep runs off and is no longer near."""
     if option.item not in SHEAR_WORDS:
@@ -151,6 +300,26 @@ def shear(rules: OptionRules, state: State, option: Option) -> Attempt | str:  #
     return attempt
 
 
+SHEAR: Final = Verb(
+    word="shear",
+    use=shear,
+    names=lambda _: SHEAR_WORDS,
+    gives=lambda _, option: {SHEARED[0]: option.quantity},
+    # Wool alone may come from a sheep that was killed.
+    besides=SHEARS,
+    sources=lambda _, item: (SHEEP,) if item == SHEARED[0] else (),
+    rank=4,
+    takes=lambda _, __, ___: Recipe(item=SHEARED[0], kept=((SHEARS,),), near=(SHEEP,)),
+    singly=True,
+    function="useOnMob",
+    parameters=_ON_MOB,
+    tool=SHEARS,
+    told='useOnMob(bot, "shears", "sheep", count): shears sheep that are near.',
+    examples=lambda _: (SHEEP,),
+    lessons=(1,),
+)
+
+
 def milk(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
     """Fills `quantity` buckets with milk; one cow fills any number."""
     if option.item not in MILK_WORDS:
@@ -163,6 +332,25 @@ def milk(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # 
     change = Change(gained={MILK: option.quantity}, lost={_BUCKET: option.quantity})
     ticks = _way(state, COW) + ANIMAL_TICKS * option.quantity
     return lambda _: Effect(change=change, ticks=ticks)
+
+
+MILKING: Final = Verb(
+    word="milk",
+    use=milk,
+    names=lambda _: MILK_WORDS,
+    gives=lambda _, option: {MILK: option.quantity},
+    sources=lambda _, item: (COW,) if item == MILK else (),
+    rank=4,
+    takes=lambda _, __, ___: Recipe(item=MILK, consumed=(((_BUCKET,), 1),), near=(COW,)),
+    function="useOnMob",
+    parameters=_ON_MOB,
+    tool=_BUCKET,
+    told=(
+        'useOnMob(bot, "bucket", "cow", count): fills buckets with the milk of a cow that is near.'
+    ),
+    examples=lambda _: (COW,),
+    lessons=(1,),
+)
 
 
 def collect(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
@@ -189,11 +377,48 @@ def collect(rules: OptionRules, state: State, option: Option) -> Attempt | str: 
     return lambda _: effect
 
 
+def _to_collect(_: OptionRules, __: Container[str], name: str) -> Recipe | None:
+    fluid = FLUID_IN.get(name, name)
+    if fluid not in FLUIDS:
+        return None
+    return Recipe(item=FLUIDS[fluid], consumed=(((_BUCKET,), 1),), near=(fluid,))
+
+
+COLLECT: Final = Verb(
+    word="collect",
+    use=collect,
+    names=lambda _: (*FLUIDS, *FLUID_IN),
+    gives=lambda _, option: {FLUIDS.get(option.item, option.item): option.quantity},
+    sources=lambda _, item: (FLUID_IN[item],) if item in FLUID_IN else (),
+    rank=4,
+    takes=_to_collect,
+    function="fillBucket",
+    told="fillBucket(bot, name, count): fills buckets with water or lava that is near.",
+    examples=lambda _: FLUIDS,
+    lessons=(1,),
+)
+
+
 def equip(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
     """Puts on armour, or takes any other item in hand; the quantity is ignored."""
     if not holds(state, option.item):
         return f"needs {option.item} in the inventory"
     return lambda _: Effect(change=Change(equipped=option.item), ticks=HAND_TICKS)
+
+
+EQUIP: Final = Verb(
+    word="equip",
+    use=equip,
+    names=lambda _: ITEMS,
+    gives=lambda _, __: {},
+    there=lambda _, state, option: option.item in state.equipment,
+    idle=True,
+    uses=lambda _: 1,
+    stays=True,
+    function="equipItem",
+    told="equipItem(bot, name): takes an item in hand, or puts armour on.",
+    lessons=(1,),
+)
 
 
 def place(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # noqa: ARG001
@@ -214,12 +439,34 @@ def place(rules: OptionRules, state: State, option: Option) -> Attempt | str:  #
     return lambda _: Effect(change=change, ticks=HAND_TICKS * count)
 
 
+PLACE: Final = Verb(
+    word="place",
+    use=place,
+    names=lambda _: _PLACEABLE,
+    gives=lambda _, __: {},
+    # Blocks that were there before count as well.
+    there=lambda _, state, option: (
+        option.item in state.nearby_blocks
+        and sighting(state, option.item).number >= option.quantity
+    ),
+    uses=lambda option: option.quantity,
+    stays=True,
+    function="placeItem",
+    parameters=("name", "position"),
+    told=(
+        "placeItem(bot, name, position): puts a block from the inventory down, within reach of the"
+        " bot."
+    ),
+    examples=lambda _: ("crafting_table", "furnace", "torch", "cobblestone", "oak_log"),
+)
+
+
 def find(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     """Explores until a block, an entity or a biome is in view; see `surroundings.explore`.
 
-    The verb `explore` does the same. Nothing happens if the target is in view already. The quantity
-    is ignored, since a kind is either in view or not. The player leaves behind what was in view,
-    but takes along a crafting table and, with a pickaxe, a furnace.
+    Nothing happens if the target is in view already. The quantity is ignored, since a kind is
+    either in view or not. The player leaves behind what was in view, but takes along a crafting
+    table and, with a pickaxe, a furnace.
     """
     target = "" if option.item in ANYTHING else option.item
     pickaxe = next((tool for tool in DIG_TICKS if holds(state, tool)), None)
@@ -247,6 +494,29 @@ def find(rules: OptionRules, state: State, option: Option) -> Attempt | str:
         )
 
     return attempt
+
+
+FIND: Final = Verb(
+    word="find",
+    use=find,
+    names=lambda _: {*ON_SURFACE, *LEVELS, *ANYTHING},
+    gives=lambda _, __: {},
+    # Exploring without a target is done once the player went somewhere.
+    there=lambda before, state, option: (
+        in_view(state, option.item)
+        or (option.item in ANYTHING and state.position != before.position)
+    ),
+    idle=True,
+    function="exploreUntil",
+    told=(
+        "exploreUntil(bot, name): walks, or digs with a pickaxe, until a block, an animal or a"
+        " biome is in\n  view. It gives up after 200 blocks and returns false; another call goes on"
+        " from there."
+    ),
+    examples=lambda _: (*BLOCKS, *ENTITIES),
+    lessons=(1,),
+    aim="no {item} near",
+)
 
 
 def _mined(state: State, drops: Sequence[Drop], option: Option, draw: Random) -> Effect:
@@ -311,107 +581,25 @@ def _too_few_buckets(state: State, count: int) -> str | None:
     return None if held >= count else f"needs {count} {_BUCKET}, has {held}"
 
 
-ATTEMPTS: Final[Mapping[str, Verb]] = {
-    "mine": mine,
-    "craft": craft,
-    "smelt": smelt,
-    "cook": cook,
-    "equip": equip,
-    "place": place,
-    "kill": kill,
-    "shear": shear,
-    "milk": milk,
-    "collect": collect,
-    "explore": find,
-    "find": find,
-}
-"""Verb -> the function that checks and carries out its options."""
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        verb.word: verb
+        for verb in (
+            *(MINE, CRAFT, SMELT, COOK, EQUIP),
+            *(PLACE, KILL, SHEAR, MILKING, COLLECT, FIND),
+        )
+    }
+)
+"""Word -> verb; the first five are those of the paper's prompt (Tree of Options, Appendix A.2)."""
 
 
-def _has(state: State, item: str, count: int) -> bool:
-    return max(state.inventory.get(item, 0), item in state.equipment) >= count
+@cache
+def giver(rules: OptionRules, item: str) -> tuple[Verb, Sequence[str]] | None:
+    """The verb that gives an item, and the names by which it does; None if nothing gives it."""
+    for verb in _GIVING:
+        if names := verb.sources(rules, item):
+            return verb, names
+    return None
 
 
-def _mining_done(rules: OptionRules, state: State, option: Option) -> bool:
-    """Whether this quantity of the item, or the least yield of the blocks, is held."""
-    drops = rules.drops.get(option.item)
-    if drops is None:
-        return False
-    item, wanted = drops[0].item, option.quantity
-    if option.item != item:
-        wanted = max(int(wanted * drops[0].least * drops[0].chance), 1)
-    return _has(state, item, wanted)
-
-
-def _cooked(rules: OptionRules, state: State, option: Option) -> bool:
-    """Whether this quantity of the product is held; the option may name its material instead."""
-    recipe = smelted(rules, option.item)
-    return recipe is not None and _has(state, recipe.item, option.quantity)
-
-
-def _killed(_: OptionRules, state: State, option: Option) -> bool:
-    """Whether each item of the kind's loot is held: at least one, and at least the smallest loot.
-
-    All items count, because a player who kills cows for leather is not done with the beef.
-    """
-    loot = KILLED.get(option.item, ())
-    return bool(loot) and all(
-        _has(state, item, max(least * option.quantity, 1)) for item, least, _ in loot
-    )
-
-
-def _collected(_: OptionRules, state: State, option: Option) -> bool:
-    """Whether this quantity of buckets of the fluid is held."""
-    full = FLUIDS.get(option.item, option.item)
-    return full in FLUID_IN and _has(state, full, option.quantity)
-
-
-def _found(_: OptionRules, state: State, option: Option) -> bool:
-    """Whether the block, entity or biome is in view; exploring without a target is never done."""
-    return in_view(state, option.item)
-
-
-DONE: Final[Mapping[str, Test]] = {
-    "mine": _mining_done,
-    "craft": lambda rules, state, option: (
-        option.item in rules.crafts and _has(state, option.item, option.quantity)
-    ),
-    "smelt": _cooked,
-    "cook": _cooked,
-    "equip": lambda _, state, option: option.item in state.equipment,
-    # Blocks that were there before count as well.
-    "place": lambda _, state, option: (
-        option.item in state.nearby_blocks
-        and sighting(state, option.item).number >= option.quantity
-    ),
-    "kill": _killed,
-    # Wool alone may come from a sheep that was killed, so shears must be held as well.
-    "shear": lambda _, state, option: (
-        option.item in SHEAR_WORDS
-        and holds(state, SHEARS)
-        and _has(state, SHEARED[0], option.quantity)
-    ),
-    "milk": lambda _, state, option: (
-        option.item in MILK_WORDS and _has(state, MILK, option.quantity)
-    ),
-    "collect": _collected,
-    "explore": _found,
-    "find": _found,
-}
-"""Verb -> the test whether the result of an option is held, or in view, in its quantity."""
-
-_PLACEABLE: Final = frozenset((*BLOCKS, *GROUPS["planks"])) - FLUIDS.keys()
-
-NAMES: Final[Mapping[str, Callable[[OptionRules], Container[str]]]] = {
-    "mine": lambda rules: rules.drops,
-    "craft": lambda rules: rules.crafts,
-    "smelt": lambda rules: {*rules.smelts, *rules.smelts_from},
-    "cook": lambda rules: {*rules.smelts, *rules.smelts_from},
-    "place": lambda _: _PLACEABLE,
-    "kill": lambda _: KILLED,
-    "shear": lambda _: SHEAR_WORDS,
-    "milk": lambda _: MILK_WORDS,
-    "collect": lambda _: {*FLUIDS, *FLUID_IN},
-    "find": lambda _: {*ON_SURFACE, *LEVELS, *ANYTHING},
-}
-"""Verb -> the names that it can be used with in some state; any name if the verb is not here."""
+_GIVING = sorted(VERBS.values(), key=lambda verb: verb.rank)

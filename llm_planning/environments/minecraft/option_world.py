@@ -23,10 +23,10 @@ from random import Random
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.environments.minecraft.option_language import MOST
+from llm_planning.environments.minecraft.option import MOST
 from llm_planning.environments.minecraft.option_rules import OptionRules, holds
 from llm_planning.environments.minecraft.option_tables import FOOD
-from llm_planning.environments.minecraft.option_verbs import ATTEMPTS, DONE
+from llm_planning.environments.minecraft.option_verbs import VERBS
 from llm_planning.environments.minecraft.state import Change, Sighting
 from llm_planning.environments.minecraft.surroundings import SURFACE, arrival, sighting, view
 from llm_planning.environments.minecraft.tasks import PLAINS
@@ -35,7 +35,7 @@ from llm_planning.names import remedy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.environments.minecraft.option_language import Option
+    from llm_planning.environments.minecraft.option import Option
     from llm_planning.environments.minecraft.option_rules import CraftMode
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.state import Attempt, Effect, Equipment, State
@@ -110,9 +110,11 @@ class OptionWorld:
         An option can be both done and feasible, or neither. An option that no state allows is never
         done.
         """
-        test = DONE.get(option.verb)
+        verb = VERBS.get(option.verb)
         return (
-            test is not None and 1 <= option.quantity <= MOST and test(self._rules, state, option)
+            verb is not None
+            and 1 <= option.quantity <= MOST
+            and verb.done(self._rules, state, option)
         )
 
     def step(self, state: State, option: Option) -> OptionOutcome:
@@ -142,14 +144,14 @@ class OptionWorld:
         return all(any(holds(state, item) for item in kinds) for kinds in task.wanted)
 
     def _attempt(self, state: State, option: Option) -> Attempt | str:
-        verb = ATTEMPTS.get(option.verb)
+        verb = VERBS.get(option.verb)
         if verb is None:
-            return f"unknown verb {option.verb!r}; {remedy(option.verb, ATTEMPTS)}"
+            return f"unknown verb {option.verb!r}; {remedy(option.verb, VERBS)}"
         if state.health <= 0:
             return "the player is dead"
         if not 1 <= option.quantity <= MOST:
             return f"the quantity must be between 1 and {MOST}, not {option.quantity}"
-        return verb(self._rules, state, option)
+        return verb.use(self._rules, state, option)
 
     def _dead(self, before: State, hour: Hour, draw: Random) -> OptionOutcome:
         x, y, z = self._spawn.position

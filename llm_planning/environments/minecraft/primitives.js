@@ -57,18 +57,7 @@
       return reply.done;
     };
 
-  const names = [
-    "mineBlock",
-    "craftItem",
-    "smeltItem",
-    "cookItem",
-    "placeItem",
-    "killMob",
-    "equipItem",
-    "exploreUntil",
-    "useOnMob",
-    "fillBucket",
-  ];
+  const names = [/* functions */];
   const functions = Object.fromEntries(names.map((name) => [name, control(name)]));
   for (const [name, value] of Object.entries({ bot, ...functions })) {
     Object.defineProperty(globalThis, name, { value, enumerable: true });

@@ -8,63 +8,46 @@ option of the world. `primitives.js` defines them for a program.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from llm_kernels.quoting import shown
-from llm_planning.environments.minecraft.option_language import MOST, Option
+from llm_kernels.quoting import quote
+from llm_planning.environments.minecraft.option import MOST, Option
+from llm_planning.environments.minecraft.option_verbs import VERBS
 from llm_planning.environments.minecraft.surroundings import sighting
 from llm_planning.execution.sandbox import CallError
 from llm_planning.execution.skill_files import read_skills
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llm_planning.environments.minecraft.option_verb import Verb
     from llm_planning.environments.minecraft.state import State
     from llm_planning.execution.skill_files import Skill
 
 LONGEST_NAME: Final = 64
 """Characters of the name of an item."""
 
-_TOOLS: Final = {"shears": "shear", "bucket": "milk"}
-"""What `useOnMob` uses -> the verb of the option."""
+_FIRST: Final = ("mine", "craft", "smelt", "cook", "place", "kill", "equip", "find")
+"""The verbs whose functions a model is told of first, in this order."""
 
-_VERBS: Final = {
-    "mineBlock": "mine",
-    "craftItem": "craft",
-    "smeltItem": "smelt",
-    "cookItem": "cook",
-    "killMob": "kill",
-    "equipItem": "equip",
-    "exploreUntil": "find",
-    "fillBucket": "collect",
-}
-"""Function with the arguments (name, count) -> the verb of its options."""
+_FUNCTIONS: Final[dict[str, list[Verb]]] = {}
+"""Function -> the verbs of its options; several differ in their tools."""
 
-_FUNCTIONS: Final = {verb: name for name, verb in _VERBS.items()}
-_TOOL_OF: Final = {verb: tool for tool, verb in _TOOLS.items()}
+for _word in dict.fromkeys((*_FIRST, *VERBS)):
+    _FUNCTIONS.setdefault(VERBS[_word].function, []).append(VERBS[_word])
 
-TOLD: Final = """\
+TOLD = """\
 All functions are async, so await them. Each returns true if all of it was done and false if only a
 part was done. It throws an Error that says what is missing if nothing could be done. Counts are 1
 if they are left out, and 64 at most.
-- mineBlock(bot, name, count): breaks blocks that are near until count of them are mined, or count
-  of the item that they give are picked up. The right pickaxe must be in the inventory.
-- craftItem(bot, name, count): crafts an item from what is in the inventory.
-- smeltItem(bot, name, count): smelts a material, or smelts for a product, in a furnace that is in
-  the inventory or near. It burns fuel from the inventory.
-- cookItem(bot, name, count): the same for food, raw or cooked.
-- placeItem(bot, name, position): puts a block from the inventory down, within reach of the bot.
-- killMob(bot, name, count): kills animals or monsters that are near, and takes what they leave.
-- equipItem(bot, name): takes an item in hand, or puts armour on.
-- exploreUntil(bot, name): walks, or digs with a pickaxe, until a block, an animal or a biome is in
-  view. It gives up after 200 blocks and returns false; another call goes on from there.
-- useOnMob(bot, "shears", "sheep", count): shears sheep that are near.
-- useOnMob(bot, "bucket", "cow", count): fills buckets with the milk of a cow that is near.
-- fillBucket(bot, name, count): fills buckets with water or lava that is near.
+"""
+TOLD += "".join(f"- {verb.told}\n" for verbs in _FUNCTIONS.values() for verb in verbs)
+TOLD += """\
 What the bot knows is up to date after each call:
 - bot.inventory.count(name): how many are in the inventory. bot.inventory.items(): a list of
   {name, count}.
@@ -87,7 +70,9 @@ class MinecraftPrimitives:
     @cached_property
     def prelude(self) -> str:
         """JavaScript that defines `bot` and the functions."""
-        return (files(__package__) / "primitives.js").read_text("utf-8")
+        text = (files(__package__) / "primitives.js").read_text("utf-8")
+        names = "".join(f'\n    "{name}",' for name in _FUNCTIONS)
+        return text.replace("/* functions */", f"{names}\n  ")
 
     @cached_property
     def version(self) -> str:
@@ -105,10 +90,9 @@ class MinecraftPrimitives:
         Raises:
             CallError: there is no such function, or it cannot take the arguments.
         """
-        reads = _READS.get(name)
-        if reads is None:
-            raise CallError(f"unknown function {shown(name)}; {remedy(str(name), _READS)}")
-        return reads(_Call(name, arguments))
+        if name not in _FUNCTIONS:
+            raise CallError(f"unknown function {quote(name)}; {remedy(str(name), _FUNCTIONS)}")
+        return _Call(_FUNCTIONS[name], arguments).option()
 
     def look(self, state: State) -> Mapping[str, Any]:
         """The record of a state, with the number and the distance of what is near."""
@@ -139,39 +123,56 @@ class MinecraftPrimitives:
 
 
 def _call(action: Option) -> str:
-    verb, item, count = action.verb, json.dumps(action.item), action.quantity
-    if verb in _FUNCTIONS:
-        return f"{_FUNCTIONS[verb]}(bot, {item}, {count})"
-    if verb == "place":
-        return f"placeItem(bot, {item}, bot.entity.position.offset(1, 0, 0), {count})"
-    if verb in _TOOL_OF:
-        return f'useOnMob(bot, "{_TOOL_OF[verb]}", {item}, {count})'
-    known = (*_FUNCTIONS, "place", *_TOOL_OF)
-    raise CallError(f"unknown verb {shown(verb)}; {remedy(verb, known)}")
+    verb = VERBS.get(action.verb)
+    if verb is None:
+        raise CallError(f"unknown verb {quote(action.verb)}; {remedy(action.verb, VERBS)}")
+    said = {
+        "item": json.dumps(verb.tool),
+        "mob": json.dumps(action.item),
+        "name": json.dumps(action.item),
+        "position": "bot.entity.position.offset(1, 0, 0)",
+    }
+    given = (said[one] for one in verb.parameters if one != "count")
+    return f"{verb.function}(bot, {', '.join(given)}, {action.quantity})"
 
 
 class _Call:
     """A call of a function by a program; its arguments may be anything.
 
     Args:
-        function: its name.
+        verbs: of the function.
         given: its arguments without `bot`.
     """
 
-    def __init__(self, function: str, given: Sequence[Any]) -> None:
-        self._function = function
+    def __init__(self, verbs: Sequence[Verb], given: Sequence[Any]) -> None:
+        self._verbs = verbs
         self._given = list(given)
         # An argument that is undefined in JavaScript is null in JSON.
         while self._given and self._given[-1] is None:
             self._given.pop()
 
-    def refused(self, expected: str) -> CallError:
-        return CallError(f"{_SIGNATURES[self._function]}: {expected}")
+    def option(self) -> Option:
+        """The option of the call; in this world, the position of a block makes no difference."""
+        roles = [role for role in self._verbs[0].parameters if role != "count"]
+        if len(self._given) > len(roles) + 1:
+            most = len(roles) + 2
+            raise self.refused(f"it takes at most {most} arguments, not {len(self._given) + 1}")
+        count = self.count(len(roles))
+        names = {
+            role: self.name(place, role) for place, role in enumerate(roles) if role != "position"
+        }
+        if "position" in roles:
+            self.position(roles.index("position"))
+        tools = {verb.tool: verb for verb in self._verbs}
+        tool = names.get("item")
+        if tool not in tools:
+            wanted = " or ".join(filter(None, tools))
+            raise self.refused(f"item must be {wanted}, not {quote(tool)}")
+        return Option(tools[tool].word, count, names.get("mob") or names["name"])
 
-    def upto(self, most: int) -> _Call:
-        if len(self._given) > most:
-            raise self.refused(f"it takes at most {most + 1} arguments, not {len(self._given) + 1}")
-        return self
+    def refused(self, expected: str) -> CallError:
+        verb = self._verbs[0]
+        return CallError(f"{verb.function}(bot, {', '.join(verb.parameters)}): {expected}")
 
     def name(self, place: int, role: str) -> str:
         value = self._given[place] if place < len(self._given) else None
@@ -181,14 +182,14 @@ class _Call:
             and value.isascii()
             and value.replace("_", "a").isalnum()
         ):
-            raise self.refused(f'{role} must be a name such as "oak_log", not {shown(value)}')
+            raise self.refused(f'{role} must be a name such as "oak_log", not {quote(value)}')
         return value
 
     def count(self, place: int) -> int:
         value = self._given[place] if place < len(self._given) else 1
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
         if not (whole and 1 <= value <= MOST):
-            raise self.refused(f"count must be a whole number from 1 to {MOST}, not {shown(value)}")
+            raise self.refused(f"count must be a whole number from 1 to {MOST}, not {quote(value)}")
         return int(value)
 
     def position(self, place: int) -> None:
@@ -199,41 +200,8 @@ class _Call:
         ):
             raise self.refused(
                 "position must be a place such as bot.entity.position.offset(1, 0, 0), "
-                f"not {shown(value)}"
+                f"not {quote(value)}"
             )
-
-
-def _plain_read(call: _Call) -> Option:
-    call.upto(2)
-    return Option(_VERBS[call._function], call.count(1), call.name(0, "name"))
-
-
-def _placed(call: _Call) -> Option:
-    """The world puts blocks within reach; where exactly makes no difference in it."""
-    call.upto(3).position(1)
-    return Option("place", call.count(2), call.name(0, "name"))
-
-
-def _used(call: _Call) -> Option:
-    call.upto(3)
-    tool, mob = call.name(0, "item"), call.name(1, "mob")
-    if tool not in _TOOLS:
-        raise call.refused(f"item must be {' or '.join(_TOOLS)}, not {shown(tool)}")
-    return Option(_TOOLS[tool], call.count(2), mob)
-
-
-_Read: TypeAlias = Callable[[_Call], Option]
-
-_READS: Final[Mapping[str, _Read]] = {
-    **dict.fromkeys(_VERBS, _plain_read),
-    "placeItem": _placed,
-    "useOnMob": _used,
-}
-_SIGNATURES: Final = {
-    **{name: f"{name}(bot, name, count)" for name in _VERBS},
-    "placeItem": "placeItem(bot, name, position)",
-    "useOnMob": "useOnMob(bot, item, mob, count)",
-}
 
 
 def _near(state: State, kinds: Sequence[str]) -> dict[str, Any]:

@@ -21,15 +21,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.environments.minecraft.domain import EVERY_TASK, Minecraft
-from llm_planning.environments.minecraft.option_crafting import smelted
+from llm_planning.environments.minecraft.option import Option
+from llm_planning.environments.minecraft.option_advice import needed
 from llm_planning.environments.minecraft.option_language import (
     Amount,
     ChangeModel,
-    Option,
     Prediction,
 )
-from llm_planning.environments.minecraft.option_rules import OptionRules, has_tool, needed
-from llm_planning.environments.minecraft.option_tables import COOKED, FLUIDS
+from llm_planning.environments.minecraft.option_rules import OptionRules
+from llm_planning.environments.minecraft.option_tables import FLUIDS
+from llm_planning.environments.minecraft.option_verbs import FIND, MINE, VERBS, giver
 from llm_planning.environments.minecraft.option_world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.tasks import PLAINS, Task
@@ -85,8 +86,7 @@ _CHANGED_INVENTORY = 0.3
 _TASKS = 0.7
 _HELD_OUT = 0.4
 _QUANTITIES = (1, 1, 1, 2, 3, 4, 8, 11)
-_FEW = (1, 1, 1, 2, 3, 4)
-_VERBS = {
+_SHARES = {
     "craft": 8,
     "mine": 7,
     "smelt": 3,
@@ -99,9 +99,9 @@ _VERBS = {
     "milk": 1,
     "collect": 2,
 }
+_ASKED = {**_SHARES, **{verb: 1 for verb in VERBS if verb not in _SHARES}}
 _FILLERS = ("oak_log", "cobblestone", "dirt", "coal", "grass_block", "stone", "sand", "birch_log")
 _COUNTED = 64
-_SINGLE = frozenset({"find", "equip", "shear", "milk", "collect"})
 
 
 class MinecraftTeacher:
@@ -135,19 +135,7 @@ class MinecraftTeacher:
         # An option's prediction is asked for by several makers.
         self._outcomes = lru_cache(_OUTCOMES_KEPT)(self._drawn_outcomes)
         rules = self._rules
-        self._things: Mapping[str, Sequence[str]] = {
-            "craft": [one for one in rules.crafts if one in ITEMS],
-            "mine": [one for one in rules.drops if one in ITEMS],
-            "smelt": [one for one in (*rules.smelts, *rules.smelts_from) if one in ITEMS],
-            "cook": [one for one in rules.smelts if one in COOKED],
-            "find": [*BLOCKS, *ENTITIES],
-            "kill": ENTITIES,
-            "equip": ITEMS,
-            "place": ("crafting_table", "furnace", "torch", "cobblestone", "oak_log"),
-            "shear": ("sheep",),
-            "milk": ("cow",),
-            "collect": tuple(FLUIDS),
-        }
+        self._things = {word: verb.asked_about(rules) for word, verb in VERBS.items()}
         tasks = [Minecraft(task=task, options=options) for task in EVERY_TASK.values()]
         others = [Minecraft(task=_obtain(item), options=options) for item in self._obtainable()]
         self._goals: Mapping[str, Sequence[Minecraft]] = {
@@ -192,9 +180,11 @@ class MinecraftTeacher:
 
     def option_kind(self, option: Option) -> str:
         """`held out` if the option names or makes a held-out item, otherwise `seen`."""
-        made = {option.item, FLUIDS.get(option.item)}
-        if option.verb in {"smelt", "cook"} and (recipe := smelted(self._rules, option.item)):
-            made.add(recipe.item)
+        made = {
+            option.item,
+            FLUIDS.get(option.item),
+            *VERBS[option.verb].gives(self._rules, option),
+        }
         return SEEN if made.isdisjoint(self.held_out) else HELD_OUT
 
     def is_held_out(self, domain: Minecraft, state: State) -> bool:
@@ -204,20 +194,14 @@ class MinecraftTeacher:
 
     def aim(self, state: State, option: Option) -> str:
         """How much of what the option gives is needed and held."""
-        if option.verb == "find":
-            return f"no {option.item} near"
-        held = state.inventory.get(option.item, 0)
-        if option.verb in {"mine", "craft", "smelt", "cook"}:
-            return f"needs {held + option.quantity} {option.item}, has {held}"
-        return f"{option.item} near"
+        item, held = option.item, state.inventory.get(option.item, 0)
+        aim = VERBS[option.verb].aim
+        return aim.format(item=item, held=held, wanted=held + option.quantity)
 
     def fillers(self, state: State) -> list[Option]:
         """More of what is at hand."""
-        return [
-            one
-            for one in (Option("mine", 3, item) for item in _FILLERS if item not in self.held_out)
-            if self._world.feasible(state, one) is None
-        ]
+        more = (Option(MINE.word, 3, item) for item in _FILLERS if item not in self.held_out)
+        return [one for one in more if self._world.feasible(state, one) is None]
 
     def evidence(self, state: State, option: Option) -> str:
         """What an option lacks; else what it takes, or where it finds what it is about."""
@@ -229,18 +213,7 @@ class MinecraftTeacher:
             while len(text := f"takes {', '.join(said)}") > EVIDENCE and len(said) > 1:
                 said.pop()
             return text[:EVIDENCE]
-        if option.verb == "mine":
-            drops = self._rules.drops[option.item]
-            block = next(
-                drop.block
-                for drop in drops
-                if drop.block in state.nearby_blocks and has_tool(self._rules, state, drop.block)
-            )
-            tools = self._rules.tools.get(block, ())
-            worn = [*state.inventory, *filter(None, state.equipment)]
-            tool = next((item for item in worn if item in tools), "")
-            return f"{block} near, {tool} held"[:EVIDENCE] if tool else f"{block} near"
-        return f"{option.item} near" if option.verb == "kill" else "nothing is missing"
+        return VERBS[option.verb].evidence(self._rules, state, option)[:EVIDENCE]
 
     def judged(
         self, domain: Minecraft, state: State, subtask: Option, parent: Option | None
@@ -349,7 +322,7 @@ class MinecraftTeacher:
         state, predicting = domain.task.start, rng.random() < _PREDICTED
         known, taken = predicting, []
         if rng.random() < 0.15:
-            state, known = self._taken(state, Option("find", 1, ""), rng), False
+            state, known = self._taken(state, Option(FIND.word, 1, ""), rng), False
         for _ in range(rng.randrange(len(domain.advise(state)) + 2)):
             advised = [one for one in domain.advise(state) if domain.feasible(state, one) is None]
             option = advised[0] if advised else None
@@ -380,7 +353,7 @@ class MinecraftTeacher:
     ) -> tuple[list[Option], list[Option]]:
         """Feasible and infeasible options, verb by verb, those that the goal still takes first."""
         advised = domain.advise(state)
-        counted = [one for one in advised if one.verb not in _SINGLE]
+        counted = [one for one in advised if len(VERBS[one.verb].lessons) > 1]
         pool = [
             *advised,
             *(replace(one, quantity=rng.choice(_QUANTITIES)) for one in counted),
@@ -393,29 +366,29 @@ class MinecraftTeacher:
         split: tuple[list[Option], list[Option]] = ([], [])
         near = {*state.nearby_blocks, *state.nearby_entities}
         for option in dict.fromkeys(pool):
-            found = option.verb == "find" and option.item in near
+            found = option.verb == FIND.word and option.item in near
             if not found and (held_out or self.option_kind(option) == SEEN):
                 split[domain.feasible(state, option) is not None].append(option)
         # The rare verbs must not drown in the frequent ones.
         return _by_turns(split[0]), _by_turns(split[1])
 
     def _making(self, item: str, rng: Random) -> Option:
-        verb = "craft" if item in self._rules.crafts else "cook" if item in COOKED else "smelt"
-        return Option(verb, rng.choice(_FEW), item)
+        way = giver(self._rules, item)
+        assert way is not None
+        return Option(way[0].word, rng.choice(way[0].lessons), item)
 
     def _any_option(self, state: State, rng: Random) -> Option:
         """An option of any verb, mostly about a thing that the verb can be used on."""
-        (verb,) = rng.choices(tuple(_VERBS), tuple(_VERBS.values()))
+        (verb,) = rng.choices(tuple(_ASKED), tuple(_ASKED.values()))
         held = [*state.inventory, *filter(None, state.equipment)]
         near = [*state.nearby_blocks, *state.nearby_entities]
         possible = self._things[verb]
         close = [one for one in (*held, *near) if one in possible]
         item = rng.choice(close if close and rng.random() < 0.5 else possible)
-        quantities = (1,) if verb in _SINGLE else _QUANTITIES if verb == "mine" else _FEW
-        return Option(verb, rng.choice(quantities), item)
+        return Option(verb, rng.choice(VERBS[verb].lessons), item)
 
     def _drawn_outcomes(self, state: State, option: Option) -> list[OptionOutcome]:
-        draws = _DRAWS_OF_FIND if option.verb == "find" else _DRAWS
+        draws = _DRAWS_OF_FIND if option.verb == FIND.word else _DRAWS
         seeds = range(FIRST_SEED, FIRST_SEED + draws)
         return [self._world.reseeded(seed).step(state, option) for seed in seeds]
 

@@ -1,4 +1,4 @@
-"""The words of Minecraft 1.16 that the eight tasks can need: verbs of options and identifiers.
+"""The words of Minecraft 1.16 that the eight tasks can need: identifiers.
 
 Identifiers are the game's own ids, so each word names the same thing in prompts, answers and
 states. The lists are short on purpose: with `vocabulary: closed`, a model chooses among things that
@@ -9,21 +9,6 @@ from __future__ import annotations
 
 from llm_planning.environments.minecraft import option_tables
 from llm_planning.environments.minecraft.option_tables import FLUIDS, KILLED, WOODS
-
-VERBS = (
-    "mine",
-    "craft",
-    "smelt",
-    "cook",
-    "equip",
-    "place",
-    "kill",
-    "shear",
-    "milk",
-    "collect",
-    "find",
-)
-"""The verbs of options; the first five are those of the paper's prompt (Appendix A.2)."""
 
 BIOMES = tuple(option_tables.BIOMES)
 
