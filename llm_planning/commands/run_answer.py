@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -133,11 +134,12 @@ class Answer:
         console, outcome, prepared = SafeConsole(), self.outcome, self.prepared
         what = f"{prepared.task} in {prepared.domain.name}, planned by {prepared.spec.name}"
         console.print(literal(what, "bold"), soft_wrap=True)
-        if goal := outcome.trace.get("goal"):
-            console.print(literal(f"Goal: {' '.join(str(goal).split())}"))
-        console.print()
         steps = self.steps
         width = max(console.width, _NARROWEST)
+        if goal := " ".join(str(outcome.trace.get("goal", "")).split()):
+            shown = goal if verbose else textwrap.shorten(goal, 4 * width, placeholder=" ...")
+            console.print(literal(f"Goal: {shown}"))
+        console.print()
         lines = _numbered(steps, width) if steps else outcome.text.splitlines()
         for line in lines if verbose else _shortened(lines):
             console.print(literal(line), soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import starmap
@@ -48,7 +49,9 @@ class _Interruptible:
 
     @contextmanager
     def open(self, models: Models) -> Iterator[PoolOpener]:
-        """Loads models; closes them at the end."""
+        """Loads models, which a terminal is told; closes them at the end."""
+        if sys.stderr.isatty():
+            complain(f"loading {models}")
         opening = self.executor.open(models)
         with ExitStack() as stack:
             with heard_while_loading():
@@ -84,7 +87,7 @@ def executor_of(
         )
     if ray_address is not None or ray_workers is not None:
         raise UsageError("--ray-address and --ray-workers need --executor ray")
-    return _Interruptible(LocalExecutor(answers=answers, most=concurrency, notify=complain))
+    return _Interruptible(LocalExecutor(answers=answers, most=concurrency))
 
 
 def carry_out(

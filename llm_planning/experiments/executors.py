@@ -219,18 +219,15 @@ class LocalExecutor:
 
     Attributes:
         answers: where answers come from.
-        notify: receives messages for the user.
         most: trials in flight at most; None lets the load of the engines decide.
     """
 
     answers: Answers
-    notify: Callable[[str], None]
     most: int | None = None
 
     @contextmanager
     def open(self, models: Models) -> Iterator[PoolOpener]:
         """Loads models before any event loop runs, so that Ctrl-C takes effect at once."""
-        self.notify(f"loading {models}")
         with open_pool(models, answers=self.answers, most=self.most) as pool:
 
             async def opened() -> TrialPool:

@@ -83,7 +83,7 @@ def ended(code=0, out=b"", err=b"", seconds=0.1, raised=""):
         ended(),
         ended(out=b"a\n\tb\n"),
         ended(code=2, err=b"error: no such thing\n"),
-        ended(code=1, err=b"loading none\nerror: no\n"),
+        ended(code=1, err=b"note: no\nerror: no\n"),
         ended(code=130, err=b"interrupted\n"),
     ],
 )

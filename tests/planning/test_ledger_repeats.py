@@ -31,7 +31,7 @@ def played(tmp_path, monkeypatch):
         with Ledger.create(tmp_path / name, sweep.to_json(), PROVENANCE) as ledger:
             run_groups(
                 sweep.trials,
-                executor=LocalExecutor(answers=Answers.FRESH, notify=lambda _: None),
+                executor=LocalExecutor(answers=Answers.FRESH),
                 ledger=ledger,
                 retries=0,
                 watch=lambda _: None,
