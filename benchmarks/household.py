@@ -172,7 +172,6 @@ async def decide(
             rules,
             each=SETTINGS.rollouts,
             gamma=SETTINGS.gamma,
-            width=width,
         ),
         depth=SETTINGS.depth,
         reward=SETTINGS.goal_reward,
