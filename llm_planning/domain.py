@@ -31,7 +31,7 @@ from typing import (
     runtime_checkable,
 )
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -552,7 +552,7 @@ class OneOf(Generic[A]):
         self._options = {str(option): option for option in options}
         for text, count in Counter(map(str, options)).items():
             if count > 1:
-                raise DomainError(f"two options are written {shown(text)}: give each its own text")
+                raise DomainError(f"two options are written {quote(text)}: give each its own text")
         self.told = f"An option is one of: {', '.join(self._options)}."
         self.fields: Mapping[str, Any] = {"option": Literal[tuple(self._options)]}
 

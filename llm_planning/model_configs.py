@@ -127,13 +127,13 @@ def with_adapters(config: EngineConfig, adapters: Iterable[str]) -> EngineConfig
     return _validated(config.model_dump(exclude={"adapters_sha256"}) | {"adapters": wanted})
 
 
-def _validated(said: Mapping[str, object]) -> EngineConfig:
+def _validated(values: Mapping[str, object]) -> EngineConfig:
     from pydantic import ValidationError
 
     from llm_serving.config import EngineConfig, explain
 
     try:
-        return EngineConfig.model_validate(said)
+        return EngineConfig.model_validate(values)
     except ValidationError as error:
         raise EngineConfigError(f"the model {explain(error, EngineConfig)}") from error
 
@@ -184,9 +184,9 @@ def adapted(engine: Engine, name: str) -> Engine:
     return engine if adapter is None else AdaptedEngine(engine, adapter)
 
 
-def model_name(said: str) -> str:
+def model_name(name: str) -> str:
     """The name that a user's words mean: None, as Python writes it, is "none", like NONE."""
-    return NO_MODEL if said.lower() == NO_MODEL else said
+    return NO_MODEL if name.lower() == NO_MODEL else name
 
 
 def configuration(name: str) -> EngineConfig | None:

@@ -97,8 +97,8 @@ def traced_tree(trace: Mapping[str, Any]) -> Branch | None:
         return _option_branch({"option": "search tree", **tree}, 0)
     if isinstance(tree, dict) and "attempts" in tree:
         return _subtask_branch(tree, 0)
-    told = trace.get("moves")
-    moves = [move for move in (told if isinstance(told, list) else []) if _is_searched(move)]
+    listed = trace.get("moves")
+    moves = [move for move in (listed if isinstance(listed, list) else []) if _is_searched(move)]
     if not moves:
         return None
     branches = tuple(_move_branch(move) for move in moves)

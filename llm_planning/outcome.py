@@ -118,7 +118,7 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
             "problems": len(outcomes),
             "solved": len(solved),
             **({"without_plan": impossible} if impossible else {}),
-            "failures": dict(Counter(said for said in classes.values() if said != NO_PLAN)),
+            "failures": dict(Counter(one for one in classes.values() if one != NO_PLAN)),
             **({"rules": dict(rules)} if rules else {}),
             **{key: round(mean, 4) for key, mean in means.items()},
         },
@@ -131,9 +131,10 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
     )
 
 
-def _line(name: str, said: Mapping[str, Any]) -> str:
+def _line(name: str, found: Mapping[str, Any]) -> str:
     """A problem's result, for people."""
-    optimum = f", the optimum is {said['optimum']}" if said["optimum"] is not None else ""
-    why = f" ({said['cause']})" if said["cause"] else ""
-    how = f"solved in {len(said['plan'])} actions" if said["success"] else f"{said['failure']}{why}"
+    optimum = f", the optimum is {found['optimum']}" if found["optimum"] is not None else ""
+    why = f" ({found['cause']})" if found["cause"] else ""
+    actions = f"solved in {len(found['plan'])} actions"
+    how = actions if found["success"] else f"{found['failure']}{why}"
     return f"{name}: {how}{optimum}"

@@ -15,7 +15,7 @@ from zlib import crc32
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.domain import SMALLEST, DomainError
 from llm_serving.request import Image
 
@@ -49,7 +49,7 @@ class Canvas:
     def __init__(self, size: int, colour: Colour) -> None:
         if isinstance(size, bool) or not isinstance(size, int) or not SMALLEST <= size <= LARGEST:
             raise DomainError(
-                f"size={shown(size)} of a picture is not possible: give whole pixels, "
+                f"size={quote(size)} of a picture is not possible: give whole pixels, "
                 f"{SMALLEST} to {LARGEST}"
             )
         self.size = size

@@ -303,8 +303,8 @@ class _Asked(Generic[Q]):
         answer = await self._engine.generate(
             Request(prompt=prompt, constraint=constraint_of(model), role=ROLE)
         )
-        said = dict(reversed(parse(model, answer.text).actions))
-        return [math.log(said[name] / 100) if name in said else self._absent for name in names]
+        shares = dict(reversed(parse(model, answer.text).actions))
+        return [math.log(shares[name] / 100) if name in shares else self._absent for name in names]
 
     def _names(self, question: Q) -> tuple[str, ...]:
         return self._labels.of(len(self._wording.actions(question)))

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 
-from llm_planning.domain import Domain, DomainError, ability_text
+from llm_planning.domain import Domain, DomainError
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.own_code import CodeSource, is_own, load_own, own_source
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.roles.exercises import Teaches
 from llm_planning.settings import Settings
-from llm_planning.specs import DomainSpec, PlannerSpec
+from llm_planning.specs import DomainSpec, PlannerSpec, why_unfit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ def never_read(planner: object) -> frozenset[str]:
     return spec.never_read if spec else frozenset()
 
 
-def why_unfit(planner: str, domain: str) -> str | None:
+def why_named_unfit(planner: str, domain: str) -> str | None:
     """Why a planner cannot plan in a domain, in one sentence; None if it can, or if nobody knows.
 
     Args:
@@ -81,16 +81,7 @@ def why_unfit(planner: str, domain: str) -> str | None:
         domain: its name in trials; the same holds.
     """
     spec, world = PLANNERS.get(planner), DOMAINS.get(domain)
-    if spec and spec.benchmark:
-        own = spec.benchmark.domain
-        return None if own == domain else f"{planner} plans in its own benchmark {own} only"
-    if spec is None or world is None:
-        return None
-    lacking = spec.lacks(world)
-    if not lacking:
-        return None
-    said = " and ".join(map(ability_text, lacking))
-    return f"{planner} needs a domain that {said}; {domain} does not"
+    return why_unfit(spec, world) if spec and world else None
 
 
 def every_role() -> frozenset[str]:
@@ -109,7 +100,7 @@ def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMa
         domain: where questions are asked.
         words: as `PlannerSpec.exercises` takes them.
     """
-    fitting = (one for one in PLANNERS.values() if not (one.benchmark or one.lacks(domain)))
+    fitting = (one for one in PLANNERS.values() if not one.lacks(domain))
     # Planners of one family share a function, so it is called once.
     functions = dict.fromkeys(one.exercises for one in fitting if one.exercises)
     own = domain.kind.lessons
@@ -132,11 +123,6 @@ def why_unmeasured(role: str, domain: DomainSpec, makers: Mapping[str, ExerciseM
     askers = [one for one in PLANNERS.values() if role in one.roles]
     if any(role in one.free_text for one in askers):
         return "its answer is free text, so no answer is the right one"
-    if askers and all(one.benchmark for one in askers):
-        return (
-            f"only planners with a benchmark of their own ask it, such as {askers[0].name}; they "
-            "have no exercises"
-        )
     if makers or not askers:
         said = f"no planner has exercises of it in {domain.name}"
         return f"{said}; {remedy(role, makers)}" if makers else said

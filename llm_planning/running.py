@@ -65,20 +65,15 @@ class Prepared:
 
     Attributes:
         spec: the planner.
-        domain: the domain; None for a planner of a benchmark, which opens its own worlds.
+        domain: the domain.
         task: a task of the domain.
         chosen: all settings.
     """
 
     spec: PlannerSpec
-    domain: DomainSpec | None
+    domain: DomainSpec
     task: str
     chosen: Chosen
-
-    @property
-    def domain_name(self) -> str:
-        """The name of the domain or of the benchmark."""
-        return name_of(self.spec, self.domain)
 
     async def run(self, engines: Engines, seed: int) -> Outcome:
         """Opens the domain, plans, and closes the domain if it can be closed.
@@ -91,25 +86,21 @@ class Prepared:
             Exception: an error of the domain or of the planner.
         """
         async with AsyncExitStack() as opened:
-            world: Any = None
-            if self.domain is not None:
-                world = self.domain.open(self.task, self.chosen.domain)
-                if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
-                    world = await opened.enter_async_context(world)
-                world = await settled(world)
+            world: Any = self.domain.open(self.task, self.chosen.domain)
+            if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
+                world = await opened.enter_async_context(world)
+            world = await settled(world)
             if isinstance(world, Several):
                 return await plan_each(world, lambda one: self._run_one(one, engines, seed))
             return await self._run_one(world, engines, seed)
 
-    async def _run_one(
-        self, world: Domain[Any, Any] | None, engines: Engines, seed: int
-    ) -> Outcome:
+    async def _run_one(self, world: Domain[Any, Any], engines: Engines, seed: int) -> Outcome:
         """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
-        traits: Mapping[str, Any] = {} if world is None else world.traits()
-        if world is not None and world.no_plan:
+        traits = world.traits()
+        if world.no_plan:
             return without_plan(world.no_plan, traits)
         run: Run[Any, Any] = Run(
-            domain=self.domain_name,
+            domain=self.domain.name,
             task=self.task,
             world=world,
             engines=engines,
@@ -120,7 +111,7 @@ class Prepared:
             outcome = await self.spec.run(run)
         except NoModelError as error:
             raise NoModelError(f"{error}{_or_rules(self.spec)}") from error
-        judged = {} if world is None else world.judged(outcome.plan)
+        judged = world.judged(outcome.plan)
         if not traits and not judged:
             return outcome
         return replace(outcome, metrics={**traits, **outcome.metrics, **judged})
@@ -145,8 +136,7 @@ def prepare(
 
     Args:
         planner: its name, or the planner itself.
-        domain: its name, or the domain itself; None for the planner's benchmark, or this project's
-            domain that has the task.
+        domain: its name, or the domain itself; None for this project's domain that has the task.
         task: its name; None for the domain's first.
         settings: key -> value, of planner and domain; missing ones keep their defaults.
 
@@ -155,12 +145,11 @@ def prepare(
     """
     spec = find_planner(planner) if isinstance(planner, str) else planner
     where = find_where(spec, domain=domain, task=task, settings=settings)
-    tasks = tasks_of(spec, where)
     if task is not None:
-        check_task(task, known=tasks, of=name_of(spec, where))
+        check_task(task, known=where.tasks, of=where.name)
     chosen = choose(spec, where, settings)
     refuse_others(chosen)
-    return Prepared(spec=spec, domain=where, task=task or tasks[0], chosen=chosen)
+    return Prepared(spec=spec, domain=where, task=task or where.tasks[0], chosen=chosen)
 
 
 def prepare_with(
@@ -267,8 +256,8 @@ def find_where(
     domain: str | DomainSpec | None,
     task: str | None,
     settings: Iterable[str] = (),
-) -> DomainSpec | None:
-    """Finds the domain of a planner; None if it plans in its own benchmark.
+) -> DomainSpec:
+    """Finds the domain of a planner.
 
     Args:
         spec: the planner.
@@ -279,13 +268,6 @@ def find_where(
     Raises:
         ValueError: one of `REFUSALS`.
     """
-    if spec.benchmark is not None:
-        if domain not in {None, spec.benchmark.domain}:
-            raise DomainError(
-                f"planner {spec.name} plans in its own benchmark {spec.benchmark.domain} only, "
-                f"not in {domain}"
-            )
-        return None
     if domain is None:
         return _default_domain(spec, task, frozenset(settings))
     found = find_domain(domain) if isinstance(domain, str) else domain
@@ -293,23 +275,9 @@ def find_where(
     return found
 
 
-def tasks_of(spec: PlannerSpec, domain: DomainSpec | None) -> tuple[str, ...]:
-    """The tasks of a domain, or of the planner's benchmark."""
-    if domain is not None:
-        return domain.tasks
-    return spec.benchmark.tasks if spec.benchmark else ()
-
-
-def name_of(spec: PlannerSpec, domain: DomainSpec | None) -> str:
-    """Name of a domain, or of a planner's benchmark."""
-    if domain is not None:
-        return domain.name
-    return spec.benchmark.domain if spec.benchmark else ""
-
-
-def source_of(spec: PlannerSpec, domain: DomainSpec | None) -> str:
+def source_of(spec: PlannerSpec, domain: DomainSpec) -> str:
     """SHA-256 of the planner's and the domain's code, if not this project's; "" if both are."""
-    return joined(spec.source, domain.source if domain else None)
+    return joined(spec.source, domain.source)
 
 
 def joined(*sources: CodeSource | None) -> str:
@@ -362,7 +330,7 @@ def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
 def fitting_domains(spec: PlannerSpec) -> Iterator[DomainSpec]:
     """This project's own domains that a planner can plan in, loaded one by one; its home first."""
     known = sorted(DOMAINS, key=lambda name: name != spec.home)
-    return (DOMAINS[name] for name in known if not spec.benchmark and not spec.lacks(DOMAINS[name]))
+    return (DOMAINS[name] for name in known if not spec.lacks(DOMAINS[name]))
 
 
 def _default_domain(spec: PlannerSpec, task: str | None, settings: frozenset[str]) -> DomainSpec:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.names import remedy
 
 WRITTEN_SETTINGS = ("save",)
@@ -112,14 +112,14 @@ class Settings(BaseModel):
         known = cls.known_keys()
         for key in values:
             if key not in known and key not in cls.model_fields:
-                raise SettingsError(f"unknown setting {shown(key)}; {remedy(key, known)}")
+                raise SettingsError(f"unknown setting {quote(key)}; {remedy(key, known)}")
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
             # An error of settings that do not fit together has no place, and names them itself.
-            what = f"setting {key}={shown(first['input'])} is" if key else "these settings are"
+            what = f"setting {key}={quote(first['input'])} is" if key else "these settings are"
             raise SettingsError(f"{what} not possible: {first['msg']}") from error
 
     def to_json(self) -> dict[str, object]:
@@ -157,7 +157,7 @@ class Settings(BaseModel):
                 now = f"{missing.key}={getattr(self, missing.key)}"
                 why = f" with {now}: only {missing.reader} reads it"
             raise UnreadSettingError(
-                key, f"setting {key}={shown(value)} does nothing in {name}{why}; leave it out"
+                key, f"setting {key}={quote(value)} does nothing in {name}{why}; leave it out"
             )
 
 

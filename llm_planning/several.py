@@ -63,23 +63,23 @@ async def plan_each(
     async def verdict(name: str, world: Domain[Any, Any] | DomainError) -> Outcome:
         if isinstance(world, DomainError):
             refused[name] = world
-            return _failed(NOT_PLANNED, str(world))
+            return _failed(NOT_PLANNED, str(world), {})
         async with room:
             with recording_beside(name):
                 # A world may search for seconds: in a thread, so that the others go on, and one
                 # after the other, because threads take their time from each other.
                 async with looking:
-                    await asyncio.to_thread(_traits, world)
+                    traits = await asyncio.to_thread(world.traits)
                 try:
                     async with asyncio.timeout(several.seconds) as limit:
                         return await plan(world)
                 except _OF_ONE_PROBLEM as error:
                     refused[name] = error
-                    return _failed(NOT_PLANNED, str(error), world)
+                    return _failed(NOT_PLANNED, str(error), traits)
                 except TimeoutError:
                     if not limit.expired():
                         raise
-                    return _failed(OUT_OF_TIME, f"it took over {several.seconds:g} s", world)
+                    return _failed(OUT_OF_TIME, f"it took over {several.seconds:g} s", traits)
 
     names = list(several.worlds)
     outcomes = await gather(verdict(name, several.worlds[name]) for name in names)
@@ -90,19 +90,11 @@ async def plan_each(
     return summed_up(dict(zip(names, outcomes, strict=True)))
 
 
-def _failed(failure: str, cause: str, world: Domain[Any, Any] | None = None) -> Outcome:
+def _failed(failure: str, cause: str, traits: Mapping[str, Any]) -> Outcome:
     return Outcome(
         success=False,
         plan=(),
-        metrics={
-            **_traits(world),
-            "failure": failure,
-            "failure_cause": cause,
-        },
+        metrics={**traits, "failure": failure, "failure_cause": cause},
         trace={},
         text=f"{failure}: {cause}",
     )
-
-
-def _traits(world: Domain[Any, Any] | None) -> Mapping[str, Any]:
-    return {} if world is None else world.traits()

@@ -40,8 +40,7 @@ class Run(Generic[DomainT_co, SettingsT_co]):
     Attributes:
         domain: name of the domain.
         task: name of the task.
-        world: the domain, opened for this task, with all that the planner's spec needs; None for a
-            benchmark's planner, which opens its own worlds.
+        world: the domain, opened for this task, with all that the planner's spec needs.
         engines: answer the roles, unless rules do. The default one embeds texts.
         settings: of the planner, an instance of its spec's model.
         seed: of every draw, the world's included.
@@ -59,7 +58,7 @@ class Run(Generic[DomainT_co, SettingsT_co]):
         """How an outcome's trace begins: the task, the world's goal, the seed, the settings."""
         return {
             "task": self.task,
-            **({} if self.world is None else {"goal": self.world.goal}),
+            "goal": self.world.goal,
             "seed": self.seed,
             "settings": self.settings.to_json(),
         }
@@ -67,19 +66,6 @@ class Run(Generic[DomainT_co, SettingsT_co]):
 
 Planner: TypeAlias = "Callable[[Run[Any, Any]], Coroutine[Any, Any, Outcome]]"
 """Plans one task."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Benchmark:
-    """Worlds of some planners only, which open them themselves.
-
-    Attributes:
-        domain: its name.
-        tasks: names of its tasks.
-    """
-
-    domain: str
-    tasks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +81,6 @@ class PlannerSpec:
         roles: names of the questions that it may ask a model.
         needs: what its domain must be beside a `Domain`: Protocols such as `domain.Decomposes`.
         home: the domain where it plans unless another one is named; empty for the first that fits.
-        benchmark: its own worlds, if it plans only in these.
         source: its origin; None for this project's planners.
         exercises: makes exercises of its roles in a domain, in the words that a model is asked in:
             `general`, or `taught` for a model that a simulator taught. It returns None for a domain
@@ -114,7 +99,6 @@ class PlannerSpec:
     roles: tuple[str, ...] = ()
     needs: tuple[type, ...] = ()
     home: str = ""
-    benchmark: Benchmark | None = None
     source: CodeSource | None = None
     exercises: Callable[[DomainSpec, Words], ExerciseMaker | None] | None = None
     free_text: tuple[str, ...] = ()
@@ -241,7 +225,7 @@ class Chosen:
 
     Attributes:
         planner: the settings of the planner.
-        domain: the settings of the domain; empty for a benchmark's planner.
+        domain: the settings of the domain.
     """
 
     planner: Settings
@@ -254,11 +238,10 @@ class Chosen:
         return {**own, **{_domain_key(key, own): value for key, value in theirs}}
 
 
-def known_keys(spec: PlannerSpec, domain: DomainSpec | None) -> tuple[str, ...]:
+def known_keys(spec: PlannerSpec, domain: DomainSpec) -> tuple[str, ...]:
     """The keys that may be set where this planner plans in this domain."""
     own = spec.settings.known_keys()
-    theirs = domain.settings.known_keys() if domain else ()
-    return (*own, *(_domain_key(key, own) for key in theirs))
+    return (*own, *(_domain_key(key, own) for key in domain.settings.known_keys()))
 
 
 def _domain_key(key: str, own: Collection[str]) -> str:
@@ -266,12 +249,12 @@ def _domain_key(key: str, own: Collection[str]) -> str:
     return FOREIGN + key if key in own else key
 
 
-def choose(spec: PlannerSpec, domain: DomainSpec | None, values: Mapping[str, object]) -> Chosen:
+def choose(spec: PlannerSpec, domain: DomainSpec, values: Mapping[str, object]) -> Chosen:
     """Reads the settings that a user gave for a planner and its domain.
 
     Args:
         spec: the planner.
-        domain: the domain; None for a benchmark's planner.
+        domain: the domain.
         values: key -> value; `domain.KEY` is always a setting of the domain.
 
     Raises:
@@ -279,7 +262,7 @@ def choose(spec: PlannerSpec, domain: DomainSpec | None, values: Mapping[str, ob
             the value. A default says nothing and is never refused, as trials list all settings.
     """
     own = spec.settings.known_keys()
-    theirs = domain.settings.known_keys() if domain else ()
+    theirs = domain.settings.known_keys()
     split: tuple[dict[str, object], dict[str, object]] = ({}, {})
     for key, value in values.items():
         foreign = key.removeprefix(FOREIGN)
@@ -292,9 +275,7 @@ def choose(spec: PlannerSpec, domain: DomainSpec | None, values: Mapping[str, ob
         else:
             known = known_keys(spec, domain)
             raise SettingsError(f"unknown setting {key!r}; {remedy(key, known)}")
-    chosen = Chosen(
-        spec.settings.read(split[0]), (domain.settings if domain else NoSettings).read(split[1])
-    )
+    chosen = Chosen(spec.settings.read(split[0]), domain.settings.read(split[1]))
     chosen.planner.refuse_unread(spec.name, spec.read_when)
     of_domain = {
         key.removeprefix(FOREIGN): conditions
@@ -315,28 +296,27 @@ def check_task(task: str, *, known: Sequence[str], of: str) -> None:
         raise UnknownTaskError(f"unknown task {task!r} of {of}; {remedy(task, known)}")
 
 
+def why_unfit(spec: PlannerSpec, domain: DomainSpec) -> str | None:
+    """Why a planner cannot plan in a domain, in one sentence; None if it can."""
+    if not (lacking := spec.lacks(domain)):
+        return None
+    does = " and ".join(map(ability_text, lacking))
+    return f"planner {spec.name} needs a domain that {does}; {domain.name} does not"
+
+
 def refuse_unfit(spec: PlannerSpec, domain: DomainSpec) -> None:
     """Makes sure that a planner can plan in a domain.
 
     Raises:
         DomainError: names what is missing.
     """
-    if spec.benchmark:
-        raise DomainError(
-            f"planner {spec.name} plans in its own benchmark {spec.benchmark.domain} only"
-        )
     if forgotten := sorted(getattr(domain.kind, "__abstractmethods__", ())):
         raise DomainError(
             f"the domain {domain.name} lacks {', '.join(f'`{name}`' for name in forgotten)}: "
             "docs/extending.md says what each is"
         )
-    if lacking := spec.lacks(domain):
-        said = " and ".join(
-            f"{ability_text(one)} ({', '.join(f'`{name}`' for name in missing)})"
-            for one in lacking
-            if (missing := missing_members(domain.kind, one))
-        )
+    if why := why_unfit(spec, domain):
+        missing = (name for need in spec.needs for name in missing_members(domain.kind, need))
         raise DomainError(
-            f"planner {spec.name} needs a domain that {said}; {domain.name} does not: "
-            "docs/extending.md says how to add that"
+            f"{why}: docs/extending.md says how to add {', '.join(f'`{one}`' for one in missing)}"
         )

@@ -172,8 +172,8 @@ class Trace(Events):
         done: bool = False,
     ) -> None:
         """Adds a real action and its step; see `Step`."""
-        said = {"reward": reward, "text": text, "obstacle": obstacle, "done": done}
-        self.add("execution", action=str(action), **said)
+        result = {"reward": reward, "text": text, "obstacle": obstacle, "done": done}
+        self.add("execution", action=str(action), **result)
 
     def search(self, root: Node[Any, Any]) -> TreeNotes:
         """Begins the notes of a search, before it starts."""

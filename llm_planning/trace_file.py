@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import write_durably
 from llm_kernels.lines import lines_in
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ def encode_trace(
             object, so that a long run can be read step by step.
         events: `Trace.events`.
         header: what was run, such as the result of `Trial.to_json`.
-        outcome: how it ended, as `told_outcome` says it; None where it did not end.
+        outcome: how it ended, as `outcome_json` writes it; None where it did not end.
 
     Raises:
         TraceError: JSON has no form for a value, or a value contains itself.
@@ -75,14 +75,14 @@ def decode_trace(content: bytes) -> list[Event]:
         raise TraceError("its first line is not the header of a trace")
     if (first["format"], first["version"]) != (FORMAT, VERSION):
         raise TraceError(
-            f"it is a {shown(first['format'])} of version {shown(first['version'])}, and this "
+            f"it is a {quote(first['format'])} of version {quote(first['version'])}, and this "
             f"program reads version {VERSION} of {FORMAT!r}: use the llm-planning that wrote it"
         )
     if (last.get("type"), last.get("lines")) != ("end", len(lines)):
         raise TraceError("some of its lines are missing: restore it")
     for line in lines:
         if not isinstance(line.get("type"), str):
-            raise TraceError(f"{shown(line.get('type'))} is not the type of a line")
+            raise TraceError(f"{quote(line.get('type'))} is not the type of a line")
         if line["type"] == "summary":
             _refuse_partial(line)
     return lines
@@ -105,11 +105,11 @@ def summary_of(lines: Iterable[Event]) -> dict[str, Any]:
         elif isinstance(items := summary.setdefault(key, []), list):
             items.append(line["value"])
         else:
-            raise TraceError(f"{shown(key)} is once a list and once a value")
+            raise TraceError(f"{quote(key)} is once a list and once a value")
     return summary
 
 
-def told_outcome(
+def outcome_json(
     *,
     success: bool | None,
     plan: Sequence[str],
@@ -154,7 +154,7 @@ def _object(line: bytes) -> Event:
     except ValueError as error:
         raise TraceError(f"a line of it is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise TraceError(f"a line of it is {shown(value)}, not an object")
+        raise TraceError(f"a line of it is {quote(value)}, not an object")
     return value
 
 

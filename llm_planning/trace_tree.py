@@ -169,8 +169,8 @@ class TreeNotes:
         self._root = root
         self._nodes: dict[Node[Any, Any], _Known] = {}
         self._asked: defaultdict[int, list[_Question]] = defaultdict(list)
-        self._next = self._first = self._told = 0
-        self._tell_node(root, None, None)
+        self._next = self._first = self._lines = 0
+        self._add_node(root, None, None)
 
     def goes_on_from(self, root: Node[Any, Any]) -> bool:
         """Whether a node belongs to this tree. If so, forgets all nodes that are not below it."""
@@ -179,7 +179,7 @@ class TreeNotes:
             above = self._nodes[self._root]
             for edge, (id_, _) in (above.edges or {}).items():
                 if root in edge.outcomes.values():
-                    self._tell_node(root, (above.id, id_), edge.step)
+                    self._add_node(root, (above.id, id_), edge.step)
         known = self._nodes.get(root)
         if known is None:
             return False
@@ -197,7 +197,7 @@ class TreeNotes:
         """Adds the beginning of a search at a known node."""
         self._root = root
         self._first = root.visits
-        self.questions = self._told = 0
+        self.questions = self._lines = 0
         self.asker = Asker(self)
         # Another search may be under way around this one.
         self._outside = (_ASKER.set(self.asker), _AT.set(None), _ABOUT.set(None))
@@ -226,14 +226,14 @@ class TreeNotes:
                 number = visits - first
                 count = earlier + number
                 due = visits + (1 if count < IN_FULL else 1 << count.bit_length() - _FEWER_BITS)
-                self._tell_walk(walk, number)
+                self._add_walk(walk, number)
             elif asked and visits - first in asked:
-                self._tell_walk(walk, visits - first)
+                self._add_walk(walk, visits - first)
             if asked and (questions := asked.pop(visits - first, None)):
                 for question in questions:
                     if question.node not in self._nodes:
                         # It was asked in an earlier attempt, which went another way.
-                        self._tell_way(question.walk)
+                        self._add_way(question.walk)
                     self._place(question, visits - first)
             if then is not None:
                 then(walk)
@@ -249,7 +249,7 @@ class TreeNotes:
         self.asker = None
         root = self._root
         known = self._nodes[root]
-        edges = {} if root.edges is None else self._tell_edges(root, known)
+        edges = {} if root.edges is None else self._add_edges(root, known)
         for number, questions in self._asked.items():
             for question in questions:
                 self._place(question, number)
@@ -260,7 +260,7 @@ class TreeNotes:
             tree=self._number,
             root=known.id,
             simulations=simulations,
-            left_out=simulations - self._told,
+            left_out=simulations - self._lines,
             visits=root.visits,
             value=root.value,
             edges=[id_ for id_, _ in edges.values()],
@@ -272,13 +272,13 @@ class TreeNotes:
         else:
             self.earlier += simulations
 
-    def _tell_walk(self, walk: Walk[Any, Any], number: int) -> None:
-        self._told += 1
-        nodes, edges = self._tell_way(walk)
+    def _add_walk(self, walk: Walk[Any, Any], number: int) -> None:
+        self._lines += 1
+        nodes, edges = self._add_way(walk)
         last = walk.nodes[-1]
         known = self._nodes[last]
         if last.edges is not None and (known.edges is None or len(known.edges) < len(last.edges)):
-            self._tell_edges(last, known)
+            self._add_edges(last, known)
         self.trace.events.append(
             {
                 "type": "simulation",
@@ -296,7 +296,7 @@ class TreeNotes:
             }
         )
 
-    def _tell_way(self, walk: Walk[Any, Any]) -> tuple[list[int], list[str]]:
+    def _add_way(self, walk: Walk[Any, Any]) -> tuple[list[int], list[str]]:
         """Adds what has no line yet of a walk; returns the ids of its nodes and edges."""
         known_nodes = self._nodes
         above = walk.nodes[0]
@@ -304,12 +304,12 @@ class TreeNotes:
         nodes = [known.id]
         edges = []
         for edge, step, node in zip(walk.edges, walk.steps, islice(walk.nodes, 1, None)):  # noqa: B905
-            told = known.edges and known.edges.get(edge)
-            if not told or told[1] != edge.prior:
-                told = self._tell_edges(above, known)[edge]
-            edges.append(told[0])
+            traced = known.edges and known.edges.get(edge)
+            if not traced or traced[1] != edge.prior:
+                traced = self._add_edges(above, known)[edge]
+            edges.append(traced[0])
             above = node
-            known = known_nodes.get(node) or self._tell_node(node, (known.id, told[0]), step)
+            known = known_nodes.get(node) or self._add_node(node, (known.id, traced[0]), step)
             nodes.append(known.id)
         return nodes, edges
 
@@ -327,11 +327,11 @@ class TreeNotes:
         if edge is None:
             edge = next((one for one in node.edges or () if one.action == about), None)
         if known is not None and edge is not None:
-            told = (known.edges or {}).get(edge) or self._tell_edges(node, known).get(edge)
-            if told is not None:
-                event["edge"] = told[0]
+            traced = (known.edges or {}).get(edge) or self._add_edges(node, known).get(edge)
+            if traced is not None:
+                event["edge"] = traced[0]
 
-    def _tell_node(
+    def _add_node(
         self, node: Node[Any, Any], edge: tuple[int, str] | None, step: Step[Any] | None
     ) -> _Known:
         known = self._nodes[node] = _Known(self._next, edge and edge[0])
@@ -352,7 +352,7 @@ class TreeNotes:
         )
         return known
 
-    def _tell_edges(
+    def _add_edges(
         self, node: Node[Any, Any], known: _Known
     ) -> dict[Edge[Any, Any], tuple[str, float]]:
         """Adds a node's edges if they differ from the last line about them; returns their ids."""

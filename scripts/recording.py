@@ -164,7 +164,12 @@ MEAT = {"domain": "minecraft", "task": "cook-meat"}
 TRAPDOOR = {"domain": "textgame", "task": "trap-door"}
 COINS = {"domain": "textgame", "task": "coin-collector"}
 HOME = {"domain": "household"}
-WORLDS = (BLOCKS, LEATHER, TRAPDOOR, HOME, {"domain": "travel"}, {"domain": "multiplication"})
+STICK = {"domain": "minecraft-items", "task": "stick"}
+MEAL = {"domain": "cooking"}
+WORLDS = (
+    *(BLOCKS, LEATHER, TRAPDOOR, HOME, {"domain": "travel"}, {"domain": "multiplication"}),
+    *(STICK, MEAL),
+)
 TREES = {"iter": 3, "d": 3, "k": 3, "attempts": 4, "execution": "direct"}
 LEARNT = {"roles": "table12", "steps": 120, "x0": 1, "c0": 1}
 
@@ -401,7 +406,7 @@ def _exercised(maker: Any, role: str) -> Iterator[list[object]]:  # noqa: ANN401
                 grades = [one.grade(one.answer), one.grade(asyncio.run(one.ask(engine)))]
                 texts = [turn.content for turn in one.prompt]
                 told = [dict(one.kinds), [str(grade) for grade in grades], engine.asked]
-                yield [one.role, texts, one.answer, one.said, *told]
+                yield [one.role, texts, one.answer, one.brief, *told]
 
 
 def recorded(names: Sequence[str], folder: Path) -> Iterator[tuple[str, dict[str, object]]]:

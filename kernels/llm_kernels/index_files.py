@@ -30,7 +30,7 @@ from llm_kernels.index_vectors import (
     write_vectors,
 )
 from llm_kernels.memory import free_memory
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def _checked_content(path: Path, text: bytes) -> dict[str, Any]:
         version = content["version"]
         if version != _VERSION:
             raise IndexFileError(
-                f"{path} is of version {shown(version)} and this release reads version {_VERSION}: "
+                f"{path} is of version {quote(version)} and this release reads version {_VERSION}: "
                 "load it with the release that saved it, or build it again"
             )
         _check_types(content)
@@ -297,9 +297,9 @@ def _check_types(content: dict[str, Any]) -> None:
     """Checks the types of the fields, which are wrong only in a file that was written by hand."""
     dimension, keys, payloads = content["dimension"], content["keys"], content["payloads"]
     if type(dimension) is not int or not 1 <= dimension <= GREATEST_DIMENSION:
-        raise ValueError(f"dimension {shown(dimension)}")
+        raise ValueError(f"dimension {quote(dimension)}")
     if content["dtype"] not in DTYPES:
-        raise ValueError(f"dtype {shown(content['dtype'])}")
+        raise ValueError(f"dtype {quote(content['dtype'])}")
     if not isinstance(content["metadata"], dict):
         raise ValueError("metadata that is not an object")
     json_text(content["metadata"], "metadata")

@@ -22,7 +22,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """A value as a message quotes it: on one line, and shortened where it is long or deep."""
     text = repr(value[:LONGEST_VALUE]) if isinstance(value, str) else _SHORT.repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."

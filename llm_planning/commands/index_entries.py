@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from llm_kernels.files import open_regular, read_regular
 from llm_kernels.lines import lines_in
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -87,12 +87,12 @@ def read_json_entries(path: Path, *, field: str, key: str | None) -> EntryFile:
         # Python reads NaN and numbers that are too large as values that JSON cannot hold.
         json.dumps(value, allow_nan=False)
         if not isinstance(value, dict):
-            raise ValueError(f"a JSON object is needed, and this is {shown(value)}")
+            raise ValueError(f"a JSON object is needed, and this is {quote(value)}")
         text = _text(_field(value, field), f"the field {field!r}")
         named = text if key is None else _field(value, key)
         if type(named) not in {str, int}:
             raise ValueError(
-                f"the field {key!r} must be a string or a whole number, and is {shown(named)}"
+                f"the field {key!r} must be a string or a whole number, and is {quote(named)}"
             )
         return FileEntry(str(named), text, value)
 
@@ -145,7 +145,7 @@ def _collected(
             raise EntryFileError(f"{path}, {unit} {number}: {error}") from error
         if entry.key in places:
             raise EntryFileError(
-                f"{path}, {unit} {number}: the key {shown(entry.key)} is that of {unit} "
+                f"{path}, {unit} {number}: the key {quote(entry.key)} is that of {unit} "
                 f"{places[entry.key]}: keep one of them, or name another field with --key (JSON)"
             )
         places[entry.key] = number
@@ -192,18 +192,18 @@ def _opened(path: Path) -> BinaryIO:
 
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{what} must be a text that is not empty, and is {shown(value)}")
+        raise ValueError(f"{what} must be a text that is not empty, and is {quote(value)}")
     return value
 
 
 def _field(value: dict[str, Any], name: str) -> object:
     if name not in value:
-        raise ValueError(f"there is no field {name!r}, only {shown(sorted(value))}")
+        raise ValueError(f"there is no field {name!r}, only {quote(sorted(value))}")
     return value[name]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError(f"an object has a field twice: {shown([name for name, _ in pairs])}")
+        raise ValueError(f"an object has a field twice: {quote([name for name, _ in pairs])}")
     return value

@@ -101,7 +101,7 @@ def trials_of(
         trials.append(
             Trial(
                 planner=prepared.spec.name,
-                domain=prepared.domain_name,
+                domain=prepared.domain.name,
                 task=prepared.task,
                 model=model,
                 seed=seed,

@@ -163,17 +163,17 @@ def _write_trace(
     *,
     about: Mapping[str, object],
 ) -> None:
-    from llm_planning.trace_file import TraceError, told_outcome, write_trace
+    from llm_planning.trace_file import TraceError, outcome_json, write_trace
 
     outcome = record.result()
     header = {
         "planner": prepared.spec.name,
-        "domain": prepared.domain_name,
+        "domain": prepared.domain.name,
         "task": prepared.task,
         **about,
         "settings": prepared.chosen.to_json(),
     }
-    ended = told_outcome(
+    ended = outcome_json(
         success=outcome.success,
         plan=outcome.plan,
         metrics=outcome.metrics,
@@ -203,7 +203,7 @@ def _own_failures(prepared: Prepared) -> Iterator[None]:
     except Exception as error:
         if not source_of(prepared.spec, prepared.domain) or is_ours(error):
             raise
-        files = {str(code_file(name)) for name in (prepared.spec.name, prepared.domain_name)}
+        files = {str(code_file(name)) for name in (prepared.spec.name, prepared.domain.name)}
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if frame.filename in files] or frames
         where = f"{theirs[-1].filename}, line {theirs[-1].lineno}"

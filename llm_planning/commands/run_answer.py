@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.outcome import NO_PLAN
-from llm_planning.roles.oracles import tell
+from llm_planning.roles.oracles import oracle_lines
 from llm_serving.request import Usage
 from llm_serving.terminal import SafeConsole, literal, say
 
@@ -58,7 +58,7 @@ class Step:
         said = said.removeprefix(f"{self.action}: ") or "done"
         if self.obstacle is not None:
             return f"failed: {said}"
-        return f"{self.reward:+g}  {said}" if self.reward else said
+        return f"({self.reward:+g}) {said}" if self.reward else said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Answer:
         return {
             "success": outcome.success,
             "planner": self.prepared.spec.name,
-            "domain": self.prepared.domain_name,
+            "domain": self.prepared.domain.name,
             "task": self.prepared.task,
             "goal": outcome.trace.get("goal"),
             "model": self.model,
@@ -131,7 +131,7 @@ class Answer:
             verbose: also how it was found, every metric, and the cost by role.
         """
         console, outcome, prepared = SafeConsole(), self.outcome, self.prepared
-        what = f"{prepared.task} in {prepared.domain_name}, planned by {prepared.spec.name}"
+        what = f"{prepared.task} in {prepared.domain.name}, planned by {prepared.spec.name}"
         console.print(literal(what, "bold"), soft_wrap=True)
         if goal := outcome.trace.get("goal"):
             console.print(literal(f"Goal: {' '.join(str(goal).split())}"))
@@ -151,14 +151,15 @@ class Answer:
             say(f"\n{outcome.text}\n" if steps else "")
             for key, value in outcome.metrics.items():
                 console.print(literal(f"{key}: {value}"), soft_wrap=True)
-            for line in tell(outcome.trace.get("oracles", ())):
+            for line in oracle_lines(outcome.trace.get("oracles", ())):
                 console.print(literal(f"oracle of {line}"), soft_wrap=True)
             self._show_usage(console)
 
     def _verdict(self, steps: int) -> str:
         metrics, success = self.outcome.metrics, self.outcome.success
         if "problems" in self.outcome.trace:
-            return f"{metrics['solved']} of {metrics['problems']} problems are solved."
+            solved = f"{metrics['solved']} of {metrics['problems']} problems are solved"
+            return f"{solved}; --json has the plan of each."
         if metrics.get("failure") == NO_PLAN:
             return f"No plan can reach the goal: {metrics['failure_cause']}."
         if success is None:
@@ -171,12 +172,12 @@ class Answer:
             facts.append(f"{score:g}{f' of {most:g}' if most else ''} points")
         if (optimum := metrics.get("optimum")) is not None:
             facts.append(f"the fewest are {optimum}")
-        if metrics.get("minutes") is not None:
+        if metrics.get("minutes"):
             facts.append(f"{metrics['minutes']:.1f} minutes of the world")
         if metrics.get("executions", 1) > 1:
             facts.append(f"{metrics['executions_won']} of {metrics['executions']} executions won")
         if not success:
-            facts += [str(metrics[key]) for key in ("failure", "failure_cause") if metrics.get(key)]
+            facts += filter(None, [metrics.get("failure_cause") or metrics.get("failure")])
         return f"{verdict}{': ' if facts else ''}{', '.join(facts)}."
 
     def _cost(self) -> str:

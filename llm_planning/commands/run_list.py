@@ -18,7 +18,7 @@ from llm_planning.registry import (
     find_domain,
     find_planner,
 )
-from llm_planning.running import REFUSALS, find_where, fitting_domains, tasks_of
+from llm_planning.running import REFUSALS, find_where, fitting_domains
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 from llm_serving.terminal import SafeConsole, complain, literal, say_json
 
@@ -80,19 +80,20 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
     rows = [
         {"kind": f"task of {name}", "name": task, "default": ""}
         for name, where in places.items()
-        for task in tasks_of(spec, where)
+        for task in where.tasks
     ]
-    first, *others = places.items() or [("", None)]
-    chosen = choose(spec, first[1], {}).to_json()
+    if not places:
+        return rows
+    (_, first), *others = places.items()
+    chosen = choose(spec, first, {}).to_json()
     rows += [
         {"kind": "setting", "name": key, "default": str(chosen[key])}
-        for key in known_keys(spec, first[1])
+        for key in known_keys(spec, first)
         if key not in _FILLED_IN | spec.never_read
     ]
     return rows + [
         {"kind": f"setting in {name}", "name": key, "default": str(value)}
         for name, where in others
-        if where
         for key, value in where.settings.read({}).to_json().items()
         if key not in _FILLED_IN
     ]
@@ -109,6 +110,4 @@ def _of_packages(group: str, find: Callable[[str], SpecT]) -> Iterator[SpecT]:
 
 def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
     """Names of the domains in which a planner works, this project's before those of packages."""
-    if spec.benchmark is not None:
-        return [spec.benchmark.domain]
     return [one.name for one in (*fitting_domains(spec), *others) if not spec.lacks(one)]

@@ -29,7 +29,7 @@ def default_model_of(prepared: Prepared) -> str:
         return NO_MODEL
     settings, roles = prepared.chosen.planner, prepared.spec.roles
     asked = settings.models_roles(roles) if isinstance(settings, RoleSettings) else roles
-    return default_model(asked, domain=prepared.domain_name)
+    return default_model(asked, domain=prepared.domain.name)
 
 
 def stood_in(spec: PlannerSpec, said: Mapping[str, object]) -> dict[str, object]:

@@ -241,8 +241,8 @@ def shares_right(
     with closing(Crew(network, workers)) as crew:
         rows = pack(lessons, longest_row=longest_row, multiple=crew.size)
         judged = crew.judge(rows)
-    for row, said in zip(rows, judged, strict=True):
-        whole = _whole_answers(row, said, lessons)
+    for row, judgement in zip(rows, judged, strict=True):
+        whole = _whole_answers(row, judgement, lessons)
         right.update(lessons[number].role for number, good in whole.items() if good)
     total = Counter(lesson.role for lesson in lessons)
     return {role: right[role] / count for role, count in total.items()}
@@ -257,10 +257,10 @@ def _batch(
     total = sum(lesson.importance * sum(lesson.weights) for lesson in batch)
     rows = pack(batch, longest_row=recipe.longest_row, multiple=crew.size)
     judged = crew.teach(rows, scale=1 / total)
-    for row, said in zip(rows, judged, strict=True):
-        for number, right in _whole_answers(row, said, batch).items():
+    for row, judgement in zip(rows, judged, strict=True):
+        for number, right in _whole_answers(row, judgement, batch).items():
             shares.add(batch[number].role, right)
-    loss = sum(said.loss for said in judged) / total
+    loss = sum(judgement.loss for judgement in judged) / total
     if not math.isfinite(loss):
         raise TrainingError("the loss is not a number: lower the learning rate")
     return loss, sum(len(row.tokens) for row in rows)

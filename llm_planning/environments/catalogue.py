@@ -17,6 +17,9 @@ DOMAINS: Final[Catalogue[DomainSpec]] = Catalogue(
         "llm_planning.environments.household.domain:HOUSEHOLD": ("household",),
         "llm_planning.environments.travel.domain:TRAVEL": ("travel",),
         "llm_planning.environments.multiplication.domain:MULTIPLICATION": ("multiplication",),
+        "llm_planning.environments.minecraft.items:MINECRAFT_GOALS": ("minecraft-goals",),
+        "llm_planning.environments.minecraft.items:MINECRAFT_ITEMS": ("minecraft-items",),
+        "llm_planning.environments.cooking.domain:COOKING": ("cooking",),
     }
 )
 """Every domain by name; the first that fits is where a planner plans unless it is told."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.execution.episode import told_milestones
+from llm_planning.execution.episode import milestone_lines
 from llm_planning.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -132,12 +132,16 @@ async def episode_outcome(
             "moves": moves,
         },
         text="\n\n".join(
-            (*_told(execution.moves, decisions), *told_milestones(execution.milestones), conclusion)
+            (
+                *_move_lines(execution.moves, decisions),
+                *milestone_lines(execution.milestones),
+                conclusion,
+            )
         ),
     )
 
 
-def _told(moves: Sequence[Move[Any, Any]], decisions: Sequence[Decision]) -> Iterator[str]:
+def _move_lines(moves: Sequence[Move[Any, Any]], decisions: Sequence[Decision]) -> Iterator[str]:
     """Every move with the statistics of its options, best Q first, as an aligned table."""
     for number, (move, decision) in enumerate(zip(moves, decisions, strict=True), start=1):
         refused = f"; {move.step.obstacle}" if move.step.obstacle else ""

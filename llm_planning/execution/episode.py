@@ -220,7 +220,7 @@ class Execution(Generic[S, A]):
         }
 
 
-def told_milestones(milestones: Mapping[str, int | None]) -> list[str]:
+def milestone_lines(milestones: Mapping[str, int | None]) -> list[str]:
     """Says for people after how many moves each milestone was reached; empty without any."""
     if not milestones:
         return []

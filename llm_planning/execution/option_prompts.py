@@ -9,7 +9,7 @@ everything up to the option, and questions of one role about different nodes sha
 `paper` is the order of ToO's Appendix A: who speaks, the state, the goal and the history first, the
 rules and the format last.
 
-A model that a simulator taught its roles is asked in short words: `told_in_short`.
+A model that a simulator taught its roles is asked in short words: `short_variables`.
 
 Minecraft's blocks, in `environments/minecraft/options/prompts`, replace most of those in the
 templates of the same names, so an edit here may change nothing in Minecraft.
@@ -26,7 +26,7 @@ from llm_planning.domain import Predicts, RunsPrograms
 from llm_planning.execution.options import OptionState
 from llm_planning.roles import Prompt
 from llm_planning.roles.options import listed, written_fields
-from llm_planning.roles.short import SINCE, difference, told_state
+from llm_planning.roles.short import SINCE, difference, state_text
 from llm_planning.roles.short import STATE as STATE_IN_SHORT
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def fields_of_question(question: Any) -> dict[str, object]:  # noqa: ANN401 - an
     }
 
 
-def told_in_short(world: Any, question: Any) -> dict[str, object]:  # noqa: ANN401
+def short_variables(world: Any, question: Any) -> dict[str, object]:  # noqa: ANN401
     """What is told of a question in short words (`roles.short`).
 
     The state says all that the options before it have led to, so these are left out. To judge an
@@ -146,7 +146,7 @@ def told_in_short(world: Any, question: Any) -> dict[str, object]:  # noqa: ANN4
         question: an `OptionState`, or a question about an option.
     """
     here = question if isinstance(question, OptionState) else question.before or question.tau
-    described = told_state(world, here.state, here.described)
+    described = state_text(world, here.state, here.described)
     told = {
         STATE_IN_SHORT: described,
         "goal": here.goal,
@@ -156,7 +156,7 @@ def told_in_short(world: Any, question: Any) -> dict[str, object]:  # noqa: ANN4
     }
     if getattr(question, "before", None) is None or question.tau.since:
         return told
-    after = told_state(world, question.tau.state, question.tau.described)
+    after = state_text(world, question.tau.state, question.tau.described)
     return {**told, **difference(described, after)}
 
 

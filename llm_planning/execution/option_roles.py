@@ -20,8 +20,8 @@ from llm_planning.execution.option_prompts import (
     STATE,
     compose,
     fields_of_question,
+    short_variables,
     template,
-    told_in_short,
 )
 from llm_planning.execution.options import (
     Candidate,
@@ -112,7 +112,7 @@ class PlanRoles(Generic[S, A]):
             OptionState,
             (*STATE, "goal", "options", *INSTRUCTIONS),
             count=self.settings.d,
-            said="plan",
+            short_name="plan",
             writes=partial(self._several, 1, self.settings.d),
             read=self._candidates,
             sampling=self._drawn,
@@ -127,7 +127,7 @@ class PlanRoles(Generic[S, A]):
             PolicyQuestion,
             ("option", *INSTRUCTIONS),
             writes=lambda: HowAnswer,
-            read=lambda _, said: str(said.answer),
+            read=lambda _, answer: str(answer.answer),
         )
 
     def code(self) -> RoleSpec[PolicyQuestion[S, A], Sequence[A] | str]:
@@ -147,7 +147,7 @@ class PlanRoles(Generic[S, A]):
             PolicyQuestion,
             (*STATE, "option", "attempt", "skills", *INSTRUCTIONS),
             writes=lambda: CodeAnswer,
-            read=lambda _, said: str(said.code),
+            read=lambda _, answer: str(answer.code),
             rule=Rule(
                 right=lambda question: approach(self.domain, question),
                 wrong=wrong,
@@ -166,7 +166,7 @@ class PlanRoles(Generic[S, A]):
             PolicyQuestion,
             (*STATE, "option", "attempt", *INSTRUCTIONS),
             writes=lambda: reasoned(CompletionAnswer, self.settings.reason),
-            read=lambda _, said: Completion(said.done, "" if said.done else said.reason),
+            read=lambda _, answer: Completion(answer.done, "" if answer.done else answer.reason),
             rule=Rule(
                 right=lambda question: Completion(shown(question)),
                 wrong=lambda question, _: Completion(not shown(question)),
@@ -190,7 +190,7 @@ class PlanRoles(Generic[S, A]):
         moment: str = NOW,
         count: int = 1,
         see: See = "words",
-        said: str = "",
+        short_name: str = "",
         **parts: Any,  # noqa: ANN401 - of the spec
     ) -> RoleSpec[Any, Any]:
         """A role with its words, and its short ones if there are any.
@@ -202,7 +202,7 @@ class PlanRoles(Generic[S, A]):
             moment: of the state.
             count: of the options to ask for.
             see: what is shown of the state.
-            said: the role's name in short words; empty if it has none.
+            short_name: the role's name in short words; empty if it has none.
             parts: further parts of the spec.
         """
         domain, layout = self.domain, self.settings.layout
@@ -218,8 +218,8 @@ class PlanRoles(Generic[S, A]):
             prompt=prompt,
             tell=fields_of_question,
             needs=MEMBERS,
-            short=short_words(said, domain, tell=partial(told_in_short, domain))
-            if said and plain
+            short=short_words(short_name, domain, tell=partial(short_variables, domain))
+            if short_name and plain
             else None,
             **parts,
         )
@@ -231,8 +231,8 @@ class PlanRoles(Generic[S, A]):
     def _several(self, least: int, most: int) -> type[BaseModel]:
         return several_options(self.domain.grammar, least, most, reason=self.settings.reason)
 
-    def _candidates(self, _: OptionState[S, A], said: Any) -> Sequence[Candidate[A]]:  # noqa: ANN401
-        written = [one.model_dump() for one in said.options]
+    def _candidates(self, _: OptionState[S, A], answer: Any) -> Sequence[Candidate[A]]:  # noqa: ANN401
+        written = [one.model_dump() for one in answer.options]
         chosen = [(self.domain.grammar.read(one), one["reasoning"]) for one in written]
         return [Candidate(option, option, reasoning) for option, reasoning in chosen]
 

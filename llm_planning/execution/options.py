@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from itertools import zip_longest
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
 from llm_planning.domain import A, S, Shows, settled
 from llm_planning.execution.episode import Episode
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from llm_planning.domain import Domain, Grammar, StateModel
     from llm_planning.execution.episode import Move
     from llm_planning.execution.option_settings import ExecutionSettings
-    from llm_planning.execution.policies import Policies
 
     class OptionDomain(Domain[S, A]):
         """A domain with a grammar of its options and a model of its state."""
@@ -58,10 +57,10 @@ class OptionState(Generic[S, A]):
     @property
     def history(self) -> str:
         """The options as numbered lines. Along a path, lines are only added."""
-        said = zip_longest(self.options, self.feedback)
+        both = zip_longest(self.options, self.feedback)
         lines = [
             f"{i}. {option}: {heard}" if heard else f"{i}. {option}"
-            for i, (option, heard) in enumerate(said, start=1)
+            for i, (option, heard) in enumerate(both, start=1)
         ]
         return "\n".join(lines) or "none"
 
@@ -163,8 +162,49 @@ class Attempt(Generic[A]):
 
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
-        told = {"option": str(self.option), "actions": [str(action) for action in self.actions]}
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **told}
+        texts = {"option": str(self.option), "actions": [str(action) for action in self.actions]}
+        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **texts}
+
+
+Policy: TypeAlias = "Sequence[A] | str"
+"""π_ω: verbs of the world, in order, or a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback(Generic[S, A]):
+    """feedback^(m): what came of one execution of a policy.
+
+    Attributes:
+        text: for the next question; "done" if nothing went wrong.
+        moves: what was done in the world, in order.
+        program: that was run; None for verbs.
+    """
+
+    text: str
+    moves: tuple[Move[S, A], ...]
+    program: str | None = None
+
+
+class Policies(Protocol[S, A]):
+    """Where in-option policies come from, and how they are run.
+
+    Attributes:
+        name: the value of the setting `execution` that makes them.
+    """
+
+    name: str
+
+    async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
+        """Makes π_ω."""
+
+    async def run(self, policy: Policy[A], episode: Episode[S, A]) -> Feedback[S, A]:
+        """EXECUTE (line 6)."""
+
+    async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
+        """β_ω (line 7)."""
+
+    async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
+        """Takes note of an attempt: ADDSKILL (line 9), if the world shows the option's effect."""
 
 
 class Executing(Generic[S, A]):
@@ -218,7 +258,7 @@ class Executing(Generic[S, A]):
     async def state(self) -> OptionState[S, A]:
         """τ of the real state, with what was executed and what the world said of it."""
         options = [option for option, _ in self._executed]
-        feedback = [said for _, said in self._executed]
+        feedback = [text for _, text in self._executed]
         return await tau_of(self._domain, self.episode.state, options, feedback)
 
     async def execute(self, option: A, planned: int, *, judge: Judge[S, A] | None = None) -> bool:
@@ -247,7 +287,7 @@ class Executing(Generic[S, A]):
                 before=before,
                 m=m,
                 program=feedback.program or "",
-                feedback=feedback.said,
+                feedback=feedback.text,
                 moves=feedback.moves,
             )
             completion = await judged(question)  # 7
@@ -261,7 +301,7 @@ class Executing(Generic[S, A]):
                     done=completion.done,
                     shown=shown,
                     program=feedback.program,
-                    feedback=feedback.said,
+                    feedback=feedback.text,
                     actions=tuple(move.action for move in feedback.moves),
                     seconds=sum(move.step.time for move in feedback.moves),
                 )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence  # noqa: TC003 (type aliases are evaluated)
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.files import at_home
 from llm_planning.domain import A, RunsPrograms, S
-from llm_planning.execution.options import Completion, approach, is_shown
+from llm_planning.execution.options import Completion, Feedback, approach, is_shown
 from llm_planning.execution.programs import Feedback as Done
 from llm_planning.execution.programs import Primitives, called_in, carry_out
 from llm_planning.execution.sandbox import why_unsealed
@@ -23,56 +23,12 @@ from llm_planning.execution.skills import SkillLibrary
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
-    from llm_planning.execution.episode import Episode, Move
+    from llm_planning.execution.episode import Episode
     from llm_planning.execution.option_roles import PlanAsking
     from llm_planning.execution.option_settings import ExecutionSettings
-    from llm_planning.execution.options import PolicyQuestion
+    from llm_planning.execution.options import Policies, Policy, PolicyQuestion
 
 logger = logging.getLogger(__name__)
-
-Policy: TypeAlias = "Sequence[A] | str"
-"""π_ω: verbs of the world, in order, or a program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Feedback(Generic[S, A]):
-    """feedback^(m): what came of one execution of a policy.
-
-    Attributes:
-        said: for the next question; "done" if nothing went wrong.
-        moves: what was done in the world, in order.
-        program: that was run; None for verbs.
-    """
-
-    said: str
-    moves: tuple[Move[S, A], ...]
-    program: str | None = None
-
-
-class Policies(Protocol[S, A]):
-    """Where in-option policies come from, and how they are run.
-
-    Attributes:
-        name: the value of the setting `execution` that makes them.
-    """
-
-    name: str
-
-    async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
-        """Makes π_ω."""
-        ...
-
-    async def run(self, policy: Policy[A], episode: Episode[S, A]) -> Feedback[S, A]:
-        """EXECUTE (line 6)."""
-        ...
-
-    async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
-        """β_ω (line 7)."""
-        ...
-
-    async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
-        """Takes note of an attempt: ADDSKILL (line 9), if the world shows the option's effect."""
-        ...
 
 
 class Verbs(Generic[S, A]):
@@ -96,17 +52,17 @@ class Verbs(Generic[S, A]):
         """Carries verbs out; the first that is refused ends the attempt."""
         if isinstance(policy, str):
             raise TypeError("a program is not carried out as verbs: set execution=programs")
-        first, said = len(episode.moves), []
+        first, obstacles = len(episode.moves), []
         for action in policy:
             if episode.over:
                 break
             before = episode.state
             step = await episode.act(action)
             if step.obstacle is not None:
-                said.append(f"{action}: {step.obstacle}")
+                obstacles.append(f"{action}: {step.obstacle}")
                 if step.state == before:
                     break
-        return Feedback("; ".join(said) or "done", tuple(episode.moves[first:]))
+        return Feedback("; ".join(obstacles) or "done", tuple(episode.moves[first:]))
 
     async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """Whether the world shows the option's effect."""
@@ -154,7 +110,7 @@ class Skilled(Generic[S, A]):
             skills=skill.skills if skill else self._callable(program),
             seed=self._ask.seed + len(episode.moves),
         )
-        return Feedback(_said(done), done.moves, program)
+        return Feedback(_feedback_text(done), done.moves, program)
 
     async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """Whether the world shows the option's effect."""
@@ -264,7 +220,7 @@ async def policies_of(
     return Programs(ask, primitives, library, settings)
 
 
-def _said(done: Done[Any, Any]) -> str:
+def _feedback_text(done: Done[Any, Any]) -> str:
     """What came of a program, in one line: "done" if nothing went wrong."""
     wrong = [f"{move.action}: {move.step.obstacle}" for move in done.moves if move.step.obstacle]
     if done.error is not None and not (wrong and wrong[-1] in done.error):

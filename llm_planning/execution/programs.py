@@ -94,12 +94,12 @@ class Feedback(Generic[S, A]):
 
     Attributes:
         error: what broke it off; None if it came to its end, or ended the episode.
-        said: its messages, oldest first.
+        messages: oldest first.
         moves: its actions, oldest first.
     """
 
     error: str | None = None
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     moves: tuple[Move[S, A], ...] = ()
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class Feedback(Generic[S, A]):
             if self.error is not None
             else "No error.",
             *_listed("What was done", done),
-            *_listed("Chat", self.said),
+            *_listed("Chat", self.messages),
         ]
         return "\n".join(lines)
 
@@ -151,19 +151,19 @@ async def carry_out(
             error="the program has no top-level function `async function NAME(bot) {...}`"
         )
     before = len(episode.moves)
-    said: list[str] = []
+    messages: list[str] = []
 
     async def host(name: str, arguments: Sequence[Any]) -> object:
         if name == "look":
             return primitives.look(episode.state)
         if name == "chat":
-            said.append(printable("".join(map(str, arguments[:1])))[:LONGEST_SAID])
+            messages.append(printable("".join(map(str, arguments[:1])))[:LONGEST_SAID])
             return None
         return await _acted(episode, primitives, name, arguments)
 
     sources = [primitives.prelude, *(skill.source for skill in skills), program]
     end = await run_program(sources, f"{entry}(bot)", host, seed=seed, limits=limits)
-    return Feedback(error=end.error, said=tuple(said), moves=tuple(episode.moves[before:]))
+    return Feedback(error=end.error, messages=tuple(messages), moves=tuple(episode.moves[before:]))
 
 
 async def _acted(

@@ -207,8 +207,8 @@ def why_unsealed() -> str | None:
         case [{"unsealed": [str(reason)]}]:
             return printable(reason)
     complaints = tried.stderr.decode("utf-8", "replace").split("\n")
-    said = next((line for line in reversed(complaints) if line), f"exit code {tried.returncode}")
-    return f"a sealed process does not run an empty program: {printable(said)}"
+    last = next((line for line in reversed(complaints) if line), f"exit code {tried.returncode}")
+    return f"a sealed process does not run an empty program: {printable(last)}"
 
 
 class _OverError(Exception):
@@ -281,7 +281,7 @@ class _Run:
                     case [str(name), list(values)]:
                         await self._answer(name, values)
                     case {"end": [str(text), str(stack)]}:
-                        return program.told(text, stack)
+                        return program.error_text(text, stack)
                     case {"end": None}:
                         return None
                     case {"unsettled": []}:
@@ -354,7 +354,7 @@ class _Numbered:
     texts: list[str]
     above: int
 
-    def told(self, text: str, stack: str) -> str:
+    def error_text(self, text: str, stack: str) -> str:
         """An error of the program as the model that wrote the last source is told it."""
         if text in _KNOWN:
             return _KNOWN[text]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from llm_kernels.files import make_folder, parse_json, read_regular, write_durably, write_json
-from llm_kernels.quoting import printable, shown
+from llm_kernels.quoting import printable, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,19 +233,19 @@ def _read_skill(path: Path) -> Skill:
         raise _damaged(path, "it is not JSON") from error
     code = _read_code(path.with_suffix(".js"))
     if not isinstance(record, dict):
-        raise _damaged(path, f"it has to be a JSON object, not {shown(record)}")
+        raise _damaged(path, f"it has to be a JSON object, not {quote(record)}")
     digest = record.pop("sha256", None)
     if digest != sha256(code.encode()).hexdigest():
         raise _damaged(path, f"its sha256 is not that of {path.with_suffix('.js').name}")
     given = {"name": path.parent.name, "number": int(path.stem), "code": code}
     if taken := given.keys() & record.keys():
-        raise _damaged(path, f"unknown key {shown(min(taken))}")
+        raise _damaged(path, f"unknown key {quote(min(taken))}")
     try:
         return _skill().validate_python({**record, **given})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise _damaged(path, f"{shown(key)}: {first['msg']}") from error
+        raise _damaged(path, f"{quote(key)}: {first['msg']}") from error
 
 
 def _read_code(path: Path) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from json import dumps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.execution.programs import called_in, entry_of
 from llm_planning.execution.skill_files import (
     LONGEST_CODE,
@@ -114,7 +114,7 @@ class SkillLibrary:
         if other:
             warnings.warn(
                 f"{folder} has skills for other control primitives, which are not offered: "
-                f"{shown(', '.join(other))}",
+                f"{quote(', '.join(other))}",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -256,7 +256,7 @@ class SkillLibrary:
         if entry is None or not NAME.fullmatch(entry) or len(code.encode()) > LONGEST_CODE // 2:
             raise SkillError(
                 f"a skill is a program of at most {LONGEST_CODE // 2} bytes with a function "
-                f"`async function NAME(bot)`, not {shown(code)}"
+                f"`async function NAME(bot)`, not {quote(code)}"
             )
         skill = Skill(
             name=entry,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from llm_kernels.lines import lines_of
 from llm_planning.domain import A, settled
-from llm_planning.execution.episode import told_milestones
+from llm_planning.execution.episode import milestone_lines
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.option_settings import EXECUTION_ROLES
 from llm_planning.execution.options import Candidate, Executing, metrics_of, tau_of
@@ -64,8 +64,8 @@ async def chain_of_thought(run: Run[OptionDomain[Any, Any], ExecutionSettings]) 
     settings = run.settings
     ask: PlanAsking[Any, Any] = PlanAsking(run.world, run.engines, settings, seed=run.seed)
     plan = await written_plan(ask)
-    told = {"trace": {"steps": plan.to_json()}, "text": str(plan)}
-    return await executed_plan(plan.options, run, ask, settings, **told)
+    parts = {"trace": {"steps": plan.to_json()}, "text": str(plan)}
+    return await executed_plan(plan.options, run, ask, settings, **parts)
 
 
 async def first_state(domain: OptionDomain[Any, Any], seed: int) -> OptionState[Any, Any]:
@@ -78,7 +78,7 @@ async def executed_plan(
     run: Run[OptionDomain[Any, A], PromptSettings],
     ask: PlanAsking[Any, A],
     settings: ExecutionSettings,
-    **told: Any,  # noqa: ANN401
+    **parts: Any,  # noqa: ANN401
 ) -> Outcome:
     """Executes a plan and makes the outcome.
 
@@ -89,7 +89,7 @@ async def executed_plan(
         run: of the planner.
         ask: the roles that answered.
         settings: of the execution.
-        told: see `outcome_of`.
+        **parts: see `outcome_of`.
     """
 
     async def act(executing: Executing[Any, A]) -> None:
@@ -99,7 +99,7 @@ async def executed_plan(
             await executing.execute(option, place)
 
     executions = await executed(act, ask, settings)
-    return outcome_of(plan, run, ask, executions, **told)
+    return outcome_of(plan, run, ask, executions, **parts)
 
 
 async def executed(
@@ -179,26 +179,26 @@ def outcome_of(
             "oracles": ask.oracles,
             "executions": [one.to_json() for one in executions.each],
         },
-        text="\n\n".join((text, *map(told_execution, executions.each))),
+        text="\n\n".join((text, *map(execution_text, executions.each))),
     )
 
 
-def told_execution(one: Executed[Any, Any]) -> str:
+def execution_text(one: Executed[Any, Any]) -> str:
     """Says for people what was executed: each attempt, what came of it, and the verdict."""
     lines = [
         line
         for number, attempt in enumerate(one.attempts, start=1)
-        for line in _told_attempt(number, attempt)
+        for line in _attempt_lines(number, attempt)
     ]
     verdict = "reached" if one.success else "not reached"
     spent = f"{len(one.attempts)} attempts, {one.minutes:.1f} minutes of the world"
     lines.append(f"carried out: the goal is {verdict} ({spent})")
     if (failed := one.first_failed) is not None:
         lines.append(f"first attempt that failed: {failed.option} ({failed.feedback})")
-    return "\n".join((*lines, *told_milestones(one.milestones)))
+    return "\n".join((*lines, *milestone_lines(one.milestones)))
 
 
-def _told_attempt(number: int, attempt: Attempt[Any]) -> list[str]:
+def _attempt_lines(number: int, attempt: Attempt[Any]) -> list[str]:
     again = f" (attempt {attempt.m})" if attempt.m > 1 else ""
     return [
         f"{number}. {attempt.option}{again}: {attempt.feedback}",

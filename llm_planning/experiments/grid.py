@@ -50,7 +50,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.experiments.grid_file import (
     MOST_TRIALS,
     Entry,
@@ -244,7 +244,7 @@ class _Product:
                     for seed in self._seeds(excluding):
                         trial = Trial(
                             planner=row.spec.name,
-                            domain=row.domain_name,
+                            domain=row.domain.name,
                             task=task,
                             model=model,
                             role_models=roles,
@@ -290,7 +290,7 @@ class _Product:
         A combination that is excluded for every task, model and seed need not be possible.
         """
         clauses = [one for one in self.clauses if _has(one.planner, row.spec.name)]
-        clauses = [one for one in clauses if _has(one.domain, row.domain_name)]
+        clauses = [one for one in clauses if _has(one.domain, row.domain.name)]
         defaults = choose(row.spec, row.domain, {}).to_json() if clauses else {}
         for given in row.combinations():
             covering = [one for one in clauses if _covers(one, {**defaults, **given}, row.spec)]
@@ -331,7 +331,7 @@ def _refuse_idle_clauses(products: Sequence[_Product]) -> None:
         for number, clause in enumerate(product.clauses):
             if id(clause) not in matched:
                 raise SweepConfigError(
-                    f"{product.where_clauses}[{number}]: {shown(_clause_json(clause))} matches no "
+                    f"{product.where_clauses}[{number}]: {quote(_clause_json(clause))} matches no "
                     f"trial{_unknown_in(clause, products)}; leave it out, or say `exclude: []` if "
                     "it comes from another file"
                 )
@@ -343,13 +343,13 @@ def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
     keys = {key for row in rows for key in known_keys(row.spec, row.domain)}
     for what, names, known in (
         ("planner", clause.planner, {row.spec.name for row in rows}),
-        ("domain", clause.domain, {row.domain_name for row in rows}),
+        ("domain", clause.domain, {row.domain.name for row in rows}),
         ("task", clause.task, {task for row in rows for task in row.tasks}),
         ("setting", [key.removeprefix(FOREIGN) for key in clause.settings], keys),
     ):
         for name in names:
             if name not in known:
-                return f": unknown {what} {shown(name)}; {remedy(name, known)}"
+                return f": unknown {what} {quote(name)}; {remedy(name, known)}"
     return ""
 
 

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from llm_kernels.quoting import printable, shown
+from llm_kernels.quoting import printable, quote
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.model_configs import find_config, model_name
 from llm_planning.names import remedy
@@ -75,7 +75,7 @@ def _seed_values(value: Json) -> Sequence[int]:
     seeds = _swept(value)
     for seed in seeds:
         if type(seed) is not int or seed < 0:
-            raise ValueError(f"{shown(seed)} is not a seed; a seed is a whole number, 0 or more")
+            raise ValueError(f"{quote(seed)} is not a seed; a seed is a whole number, 0 or more")
     return seeds
 
 
@@ -84,22 +84,22 @@ def _range(value: dict[str, Json]) -> Sequence[int | float]:
     for key, bound in value.items():
         if key not in {"from", "to", "step"}:
             known = remedy(key, ("from", "to", "step"))
-            raise ValueError(f"unknown key {shown(key)} of a range; {known}")
+            raise ValueError(f"unknown key {quote(key)} of a range; {known}")
         if type(bound) not in {int, float}:
-            raise ValueError(f"{key} {shown(bound)} of a range is not a number")
+            raise ValueError(f"{key} {quote(bound)} of a range is not a number")
     if not {"from", "to"} <= value.keys():
         raise ValueError(
-            f"{shown(value)} is not a range: a range has `from`, `to` and, if not 1, `step`"
+            f"{quote(value)} is not a range: a range has `from`, `to` and, if not 1, `step`"
         )
     first, last = (Decimal(repr(value[key])) for key in ("from", "to"))
     step = Decimal(repr(value.get("step", 1)))
     if step <= 0 or last < first:
-        raise ValueError(f"{shown(value)} holds no value; go up, in positive steps")
+        raise ValueError(f"{quote(value)} holds no value; go up, in positive steps")
     steps = (last - first) / step
     if steps >= MOST_TRIALS:
-        raise ValueError(f"{shown(value)} holds more than {MOST_TRIALS} values")
+        raise ValueError(f"{quote(value)} holds more than {MOST_TRIALS} values")
     if first + int(steps) * step != last:
-        raise ValueError(f"{shown(value)} ends at {first + int(steps) * step}, not at its `to`")
+        raise ValueError(f"{quote(value)} ends at {first + int(steps) * step}, not at its `to`")
     if all(type(bound) is int for bound in value.values()):
         return range(int(first), int(last) + 1, int(step))
     return tuple(float(first + number * step) for number in range(int(steps) + 1))
@@ -112,7 +112,7 @@ def _by_planner(value: Json) -> Json:
     names = _listed(value)
     for name in names:
         if not isinstance(name, str):
-            raise ValueError(f"{shown(name)} is not a planner's name")
+            raise ValueError(f"{quote(name)} is not a planner's name")
     return {name: {} for name in names}
 
 
@@ -131,7 +131,7 @@ def _model(name: str) -> str:
         find_config(name)
     except (ServingError, OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"{shown(name)} cannot be run: {reason}") from error
+        raise ValueError(f"{quote(name)} cannot be run: {reason}") from error
     return name
 
 
@@ -147,7 +147,7 @@ def _name(name: str) -> str:
 
 def _refuse_odd(text: str, what: str) -> None:
     if not text.isprintable() or text != text.strip() or not 0 < len(text) <= _LONGEST_TEXT:
-        raise ValueError(f"{shown(text)} is not a {what}")
+        raise ValueError(f"{quote(text)} is not a {what}")
 
 
 _Name: TypeAlias = Annotated[StrictStr, AfterValidator(_name)]
@@ -292,7 +292,7 @@ def _name_of(file: _File) -> str:
         return file.content.name or SweepFile(name=stem).name
     except ValidationError:
         raise SweepConfigError(
-            f"{file.path}: name: the file's own name, {shown(stem)}, names no folder; give another"
+            f"{file.path}: name: the file's own name, {quote(stem)}, names no folder; give another"
         ) from None
 
 
@@ -355,18 +355,18 @@ def _explained(error: ValidationError, raw: Json) -> str:
         key = str(location[-1])
         path, _ = _followed(location, raw)
         place = "it is a setting, which stands under `settings`; " if _is_setting(key) else ""
-        return f"{path}: unknown key {shown(key)}; {place}{remedy(key, model.model_fields)}"
+        return f"{path}: unknown key {quote(key)}; {place}{remedy(key, model.model_fields)}"
     path, value = _followed(location, raw)
     if first["type"] == "value_error":
         return f"{path}: {first['ctx']['error']}"
     if path == "name":
         return (
-            f"name: {shown(value)} names no folder; write up to 100 letters, digits, "
+            f"name: {quote(value)} names no folder; write up to 100 letters, digits, "
             "`-`, `_` and `.`, a letter or digit first and no `.` last"
         )
     if value is None and path.startswith(("model", "role_models.")):
         return f"{path}: no name is written here; write a model's name, or none for no model"
-    return f"{path}: {shown(value)} is not possible: {first['msg']}"
+    return f"{path}: {quote(value)} is not possible: {first['msg']}"
 
 
 def _followed(location: Iterable[int | str], raw: Json) -> tuple[str, Json]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.experiments.grid_file import Entry, SweepConfigError
 from llm_planning.names import remedy
 from llm_planning.registry import find_planner
@@ -20,8 +20,6 @@ from llm_planning.running import (
     find_where,
     fitting_domains,
     models_of_roles,
-    name_of,
-    tasks_of,
 )
 from llm_planning.settings import SettingsError, UnreadSettingError
 from llm_planning.specs import FOREIGN, check_task, choose, known_keys
@@ -40,15 +38,10 @@ class Row:
     """A planner in a domain, the values of the settings that were given, and the tasks there."""
 
     spec: PlannerSpec
-    domain: DomainSpec | None
+    domain: DomainSpec
     where: str
     settings: Mapping[str, Entry]
     tasks: Sequence[str]
-
-    @property
-    def domain_name(self) -> str:
-        """The name of the domain or of the planner's benchmark."""
-        return name_of(self.spec, self.domain)
 
     @property
     def size(self) -> int:
@@ -72,8 +65,8 @@ class Row:
             # A default that is left out of a trial is of the right kind.
             if key in full and kind_of(value) != kind_of(full[key]):
                 raise SweepConfigError(
-                    f"{self.settings[key].where}: {shown(value)} is {kind_of(value)}, but {key} of "
-                    f"{self.spec.name} is {kind_of(full[key])}: write {shown(full[key])}"
+                    f"{self.settings[key].where}: {quote(value)} is {kind_of(value)}, but {key} of "
+                    f"{self.spec.name} is {kind_of(full[key])}: write {quote(full[key])}"
                 )
         return full, models
 
@@ -81,14 +74,14 @@ class Row:
         """The error to show, at the setting that is impossible on its own, if there is one."""
         if isinstance(error, UnreadSettingError) and error.key in self.settings:
             return SweepConfigError(f"{self.settings[error.key].where}: {error}, or exclude it")
-        where, value = self.where, shown(given)
+        where, value = self.where, quote(given)
         for key, entry in self.settings.items():
             try:
                 models_of_roles(self.spec, choose(self.spec, self.domain, {key: given[key]}))
             except UnreadSettingError:
                 continue
             except SettingsError:
-                where, value = entry.where, shown(given[key])
+                where, value = entry.where, quote(given[key])
                 break
         reason = str(error)
         if isinstance(error.__cause__, ValidationError):
@@ -153,16 +146,14 @@ def rows_of(
 
 def _places(
     spec: PlannerSpec, entries: Mapping[str, Entry]
-) -> Iterator[tuple[DomainSpec | None, Sequence[str]]]:
+) -> Iterator[tuple[DomainSpec, Sequence[str]]]:
     """Domains with their tasks; if the file names no domain, the tasks decide it."""
     tasks = entries["tasks"]
     if "domain" in entries:
         for name in entries["domain"].value:
             with placed(entries["domain"].where):
                 domain = find_where(spec, domain=name, task=None)
-            yield domain, _tasks(spec, domain, tasks)
-    elif spec.benchmark:
-        yield None, _tasks(spec, None, tasks)
+            yield domain, _tasks(domain, tasks)
     elif tasks.value == ["all"]:
         fitting = [*fitting_domains(spec)]
         if len(fitting) != 1:
@@ -172,27 +163,26 @@ def _places(
             )
         yield fitting[0], fitting[0].tasks
     else:
-        places: dict[str, tuple[DomainSpec | None, list[str]]] = {}
+        places: dict[str, tuple[DomainSpec, list[str]]] = {}
         for task in tasks.value:
             with placed(tasks.where):
                 domain = find_where(spec, domain=None, task=task)
-            places.setdefault(name_of(spec, domain), (domain, []))[1].append(task)
+            places.setdefault(domain.name, (domain, []))[1].append(task)
         yield from places.values()
 
 
-def _tasks(spec: PlannerSpec, domain: DomainSpec | None, entry: Entry) -> Sequence[str]:
-    known = tasks_of(spec, domain)
+def _tasks(domain: DomainSpec, entry: Entry) -> Sequence[str]:
     if entry.value == ["all"]:
-        return known
+        return domain.tasks
     tasks: Sequence[str] = entry.value
     for task in tasks:
         with placed(entry.where):
-            check_task(task, known=known, of=name_of(spec, domain))
+            check_task(task, known=domain.tasks, of=domain.name)
     return tasks
 
 
 def _by_key(
-    spec: PlannerSpec, domain: DomainSpec | None, settings: Mapping[str, Entry]
+    spec: PlannerSpec, domain: DomainSpec, settings: Mapping[str, Entry]
 ) -> Iterator[tuple[str, Entry]]:
     """The settings by their keys in `Chosen.to_json`."""
     known, seen = known_keys(spec, domain), set()
@@ -200,13 +190,13 @@ def _by_key(
         name = proper_key(key, spec)
         if name not in known:
             raise SweepConfigError(
-                f"{entry.where}: planner {spec.name} in {name_of(spec, domain)} has no setting "
-                f"{shown(key)}; give it under `planners` to those that have it, or in a block of "
+                f"{entry.where}: planner {spec.name} in {domain.name} has no setting "
+                f"{quote(key)}; give it under `planners` to those that have it, or in a block of "
                 f"`grids`; {remedy(key, known)}"
             )
         if name in seen:
             raise SweepConfigError(
-                f"{entry.where}: {shown(key)} is given twice, with and without `{FOREIGN}`; "
+                f"{entry.where}: {quote(key)} is given twice, with and without `{FOREIGN}`; "
                 "keep one"
             )
         seen.add(name)
@@ -229,7 +219,7 @@ def refuse_strange_roles(entry: Entry, rows: Iterable[Row]) -> None:
     for role in dict.fromkeys(role for one in entry.value for role in one):
         if role not in known:
             raise SweepConfigError(
-                f"{entry.where}: no planner here asks a role {shown(role)}; {remedy(role, known)}"
+                f"{entry.where}: no planner here asks a role {quote(role)}; {remedy(role, known)}"
             )
 
 

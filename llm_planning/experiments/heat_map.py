@@ -68,7 +68,7 @@ def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
             axes.text(
                 across,
                 down,
-                _said(share, senseless=senseless),
+                _share_text(share, senseless=senseless),
                 ha="center",
                 va="center",
                 fontsize="x-small" if share is not None else "xx-small",
@@ -89,7 +89,7 @@ def _share(line: Line, key: str) -> float | None:
     return measured.estimate.value if measured is not None and measured.runs else None
 
 
-def _said(share: float | None, *, senseless: bool) -> str:
+def _share_text(share: float | None, *, senseless: bool) -> str:
     if share is not None:
         return write_number(share, "percent")
     return SENSELESS if senseless else NOT_RUN

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 
 _MOST_DEPTH = 100
 """Levels of nested lists and objects in a setting, a metric or a provenance, at most."""
@@ -167,4 +167,4 @@ def check_truth_or_none(value: object, what: str) -> bool | None:
 
 def wrong_value(what: str, value: object, why: str) -> ValueError:
     """The error for a value that is not what it must be."""
-    return ValueError(f"{what} is {shown(value)}, {why}")
+    return ValueError(f"{what} is {quote(value)}, {why}")

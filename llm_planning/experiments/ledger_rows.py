@@ -13,7 +13,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llm_kernels.files import LONGEST_NAME
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.experiments.ledger_checks import (
     Bounds,
     JsonObject,
@@ -37,7 +37,7 @@ from llm_planning.experiments.ledger_file import LedgerError
 from llm_planning.experiments.ledger_schema import LONGEST_ROW
 from llm_planning.experiments.traces import LONGEST_TRACE
 from llm_planning.experiments.trial import Trial, TrialResult
-from llm_planning.trace_file import encode_trace, told_outcome
+from llm_planning.trace_file import encode_trace, outcome_json
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def decode_result(
         metrics=measured,
         unrepeatable=frozenset(apart),
         usage={
-            role: _usage(spent, f"the usage of {shown(role)}")
+            role: _usage(spent, f"the usage of {quote(role)}")
             for role, spent in read_object(usage, "the usage of a trial").items()
         },
         error=check_text_or_none(error, "the error of a trial"),
@@ -314,7 +314,7 @@ def canonical(value: object) -> str:
 def _encode_trace(result: TrialResult) -> bytes | None:
     if not (result.trace or result.events):
         return None
-    ended = told_outcome(
+    ended = outcome_json(
         success=result.success,
         plan=result.plan,
         metrics=result.metrics,

@@ -231,7 +231,7 @@ def prepare_trial(trial: Trial) -> Prepared:
 
 
 @functools.cache
-def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, DomainSpec | None]:
+def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, DomainSpec]:
     """Loads a user's planner or domain; refuses code that has changed before any of it runs."""
     found = {
         planner: source_named(PLANNER_GROUP, planner),

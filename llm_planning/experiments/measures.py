@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.experiments.runs import Runs, distinct, is_trial_field
 from llm_planning.experiments.statistics import (
     Counts,
@@ -338,7 +338,7 @@ def _number(record: RunRecord, field: str) -> float:
     value = record[field]
     if not isinstance(value, int | float) or not abs(value) <= _LARGEST:
         raise MeasureError(
-            f"{field} is {shown(value)} in a run of {record['planner']}, not a number up to "
+            f"{field} is {quote(value)} in a run of {record['planner']}, not a number up to "
             f"{_LARGEST:g}"
         )
     return float(value)
@@ -348,7 +348,7 @@ def _truth(record: RunRecord, field: str) -> float:
     value = record[field]
     if not isinstance(value, int | float) or value not in {0, 1}:
         raise MeasureError(
-            f"{field} is {shown(value)} in a run of {record['planner']}, neither true nor false"
+            f"{field} is {quote(value)} in a run of {record['planner']}, neither true nor false"
         )
     return float(value)
 
@@ -357,7 +357,7 @@ def _amount(record: RunRecord, field: str) -> float:
     value = _number(record, field)
     if value < 0:
         raise MeasureError(
-            f"{field} is {shown(value)} in a run of {record['planner']}, and no cost is below 0: "
+            f"{field} is {quote(value)} in a run of {record['planner']}, and no cost is below 0: "
             "measure its mean"
         )
     return value
@@ -367,7 +367,7 @@ def _portion(record: RunRecord, field: str) -> float:
     value = record[field]
     if not isinstance(value, int | float) or not 0 <= value <= 1:
         raise MeasureError(
-            f"{field} is {shown(value)} in a run of {record['planner']}, not a number from 0 to 1"
+            f"{field} is {quote(value)} in a run of {record['planner']}, not a number from 0 to 1"
         )
     return float(value)
 

@@ -299,7 +299,7 @@ def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
         yield SettingUsed(
             label=setup.label,
             paper=UNSTATED if setup.paper is None else str(setup.paper),
-            here=told(field_values(setup.field, runs)),
+            here=range_texts(field_values(setup.field, runs)),
         )
     fields = (field for record in runs.all for field in record if field.startswith("settings."))
     for field in dict.fromkeys(fields):
@@ -308,15 +308,15 @@ def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:
             yield SettingUsed(
                 label=field.removeprefix("settings."),
                 paper=UNSTATED,
-                here=told(field_values(field, runs)),
+                here=range_texts(field_values(field, runs)),
             )
 
 
-def told(values: Iterable[object]) -> tuple[str, ...]:
+def range_texts(values: Iterable[object]) -> tuple[str, ...]:
     """Values of a setting as texts; `MANY` whole numbers without a gap as the first and the last.
 
     Example:
-        >>> told((0, *range(5, 15), 20, "rules"))
+        >>> range_texts((0, *range(5, 15), 20, "rules"))
         ('0', '5 to 14', '20', 'rules')
     """
     runs: list[list[object]] = []

@@ -121,7 +121,7 @@ def find_paper(name: str, folder: Path | None = None) -> Paper:
     try:
         about = _About.model_validate(_read(path))
     except ValidationError as error:
-        raise PublishedError(_told(path, error)) from error
+        raise PublishedError(_error_text(path, error)) from error
     return Paper(name=name, folder=path.parent, **dict(about))
 
 
@@ -134,7 +134,7 @@ def load_table(path: Path) -> PublishedTable:
     try:
         return PublishedTable.model_validate(_read(path))
     except ValidationError as error:
-        raise PublishedError(_told(path, error)) from error
+        raise PublishedError(_error_text(path, error)) from error
 
 
 def _read(path: Path) -> dict[str, Json]:
@@ -144,7 +144,7 @@ def _read(path: Path) -> dict[str, Json]:
         raise PublishedError(str(error)) from error
 
 
-def _told(path: Path, error: ValidationError) -> str:
+def _error_text(path: Path, error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part != "[key]")
     message = first["msg"].removeprefix("Value error, ")

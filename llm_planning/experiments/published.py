@@ -159,8 +159,8 @@ class Measure(Part):
     @property
     def fields(self) -> tuple[str, ...]:
         """The fields that are measured: several for a share, one otherwise."""
-        said = getattr(self, self.kind)
-        return (said,) if isinstance(said, str) else tuple(said)
+        fields_named = getattr(self, self.kind)
+        return (fields_named,) if isinstance(fields_named, str) else tuple(fields_named)
 
     @property
     def is_share(self) -> bool:

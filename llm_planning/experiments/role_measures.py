@@ -140,9 +140,9 @@ def rates_file(measures: Sequence[RoleMeasure], *, about: Sequence[str]) -> str:
         about: lines of a comment that say where the rates come from.
     """
     comments = [f"# {printable(line)}\n" for line in about]
-    told = {one.role: _counted(one) for one in measures}
+    counted = {one.role: _counted(one) for one in measures}
     parts = [
-        f"# {told[role]}\n"
+        f"# {counted[role]}\n"
         + yaml.safe_dump({role: errors}, sort_keys=False, default_flow_style=None, width=100)
         for role, errors in rates(measures).items()
     ]
@@ -151,17 +151,17 @@ def rates_file(measures: Sequence[RoleMeasure], *, about: Sequence[str]) -> str:
 
 def _counted(one: RoleMeasure) -> str:
     """What the rates of a role rest on, for a comment."""
-    said = f"{one.usual.n} questions"
+    questions = f"{one.usual.n} questions"
     if one.items is not None:
-        return f"{said}, {one.items[1]} items of their answers"
-    return said if one.usual is one.share else f"{said}, asked by default: {USUAL_WAY}"
+        return f"{questions}, {one.items[1]} items of their answers"
+    return questions if one.usual is one.share else f"{questions}, asked by default: {USUAL_WAY}"
 
 
 def _read(record: RunRecord) -> RoleMeasure:
     names = _Metrics.model_fields
-    said = {name: _plain(record.get(f"metrics.{name}")) for name in names}
+    values = {name: _plain(record.get(f"metrics.{name}")) for name in names}
     try:
-        counts = _Metrics.model_validate(said)
+        counts = _Metrics.model_validate(values)
         share = proportion(counts.right, counts.questions)
         kinds = {
             aspect: {value: proportion(*count) for value, count in values.items()}

@@ -10,7 +10,7 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
-from llm_planning.gpu_check.found import Found, NoEncoder, describe, tell_vllm
+from llm_planning.gpu_check.found import Found, NoEncoder, describe, set_vllm_arguments
 from llm_planning.gpu_check.unweighted import SEVEN_BILLION, TINY, write_folder
 from llm_serving.errors import KvCacheMemoryError
 from llm_serving.request import Image, Message, Request, Sampling
@@ -78,7 +78,7 @@ def vision_7b(model: str) -> Found:  # noqa: ARG001 - another one
         config = find_config("qwen2.5-vl-7b-instruct").model_copy(
             update={"model": made, "images_per_prompt": IMAGES} | ({} if gpu else _SMALL)
         )
-        tell_vllm(load_format="dummy")
+        set_vllm_arguments(load_format="dummy")
         try:
             engine = VllmEngine(config, encoder=NoEncoder())  # type: ignore[arg-type]
         except KvCacheMemoryError as error:

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.gpu_check.card import kernel, machine, vision_7b
-from llm_planning.gpu_check.found import Found, describe, many, open_engine, tell_vllm
+from llm_planning.gpu_check.found import Found, describe, many, open_engine, set_vllm_arguments
 from llm_serving.errors import EngineConfigError
 from llm_serving.request import Message, Request, Sampling
 from llm_serving.scoring import plain_scores, tail_scores, trie_scores
@@ -151,7 +151,8 @@ def scores(model: str, *, written: int = 32, **options: Any) -> Found:  # noqa: 
 
 def scores_of_preempted_requests(model: str) -> Found:
     """The same in a KV cache of a few blocks, so that requests are thrown out of the batch."""
-    tell_vllm(num_gpu_blocks_override=13)  # 384 tokens are 12 blocks, and one is never used
+    # 384 tokens are 12 blocks, and one is never used.
+    set_vllm_arguments(num_gpu_blocks_override=13)
     found = scores(model, written=40, context=384, block_size=32, max_batch_tokens=128)
     if found.right and not found.figures["preempted"]:
         return Found(None, found.figures, "no request was preempted")
@@ -201,9 +202,9 @@ def two_engines(model: str) -> Found:
         await one.aclose()
         after = await answers(other)
         await other.aclose()
-        said = {"both": both == alone, "after one is closed": after == alone[1]}
-        wrong = [name for name, same in said.items() if not same]
-        return Found(not wrong, said, f"other answers: {wrong}" if wrong else "")
+        same_as_alone = {"both": both == alone, "after one is closed": after == alone[1]}
+        wrong = [name for name, same in same_as_alone.items() if not same]
+        return Found(not wrong, same_as_alone, f"other answers: {wrong}" if wrong else "")
 
     return asyncio.run(look())
 

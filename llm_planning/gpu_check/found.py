@@ -58,7 +58,7 @@ def describe(engine: VllmEngine) -> dict[str, Any]:
     }
 
 
-def tell_vllm(**arguments: Any) -> None:  # noqa: ANN401 - fields of `EngineArgs`
+def set_vllm_arguments(**arguments: Any) -> None:  # noqa: ANN401 - fields of `EngineArgs`
     """Gives all engines of this process arguments that no configuration has."""
     module: Any = vllm_adapter
     configured = module.engine_arguments

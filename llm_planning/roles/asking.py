@@ -307,10 +307,10 @@ class Asking:
         oracle: Oracle[QuestionT, AnswerT] = self._oracles[spec.name]
 
         async def ask(question: QuestionT, /) -> AnswerT:
-            said = await oracle(await inform(question) if inform else question)
+            answer = await oracle(await inform(question) if inform else question)
             if spec.options is not None:
-                self._language.check(spec.options(said))
-            return said
+                self._language.check(spec.options(answer))
+            return answer
 
         return ask
 
@@ -338,11 +338,11 @@ class Asking:
 
         async def ask(question: QuestionT, /) -> AnswerT:
             self.asked[spec.name] += votes
-            said = await (answer(question) if votes == 1 else elected(question))
+            given = await (answer(question) if votes == 1 else elected(question))
             if compared:
                 right = spec.right(question)
-                self.wrong[spec.name] += right is not None and not same(said, right)
-            return said
+                self.wrong[spec.name] += right is not None and not same(given, right)
+            return given
 
         async def elected(question: Any) -> AnswerT:  # noqa: ANN401 - a dataclass with `vote`
             ballots = [answer(replace(question, vote=number)) for number in range(votes)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import model_validator
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.model_configs import model_name, split_adapter
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError, When, identified
@@ -156,8 +156,8 @@ def words_of(profile: Profile | None) -> tuple[str, ...]:
     return WORDS if profile is None else (*WORDS, profile.name)
 
 
-def _answerer(said: object) -> Answerer:
-    match said:
+def _answerer(who: object) -> Answerer:
+    match who:
         case "llm":
             return "llm"
         case "rules":
@@ -167,24 +167,24 @@ def _answerer(said: object) -> Answerer:
         case {"model": str(name), "adapter": str(adapter), **others} if adapter and not others:
             if split_adapter(name)[1] is not None:
                 raise SettingsError(
-                    f"the model {shown(name)} has an adapter, and a role has one: leave out "
+                    f"the model {quote(name)} has an adapter, and a role has one: leave out "
                     f"`adapter`, or the part after the +"
                 )
             return OwnModel(name, adapter)
         case {**values} if values and "model" not in values:
             return Errors.read({str(key): value for key, value in values.items()})
-    raise SettingsError(f"{said!r} does not say who answers; write {SHAPES}")
+    raise SettingsError(f"{who!r} does not say who answers; write {SHAPES}")
 
 
 def by_model(*roles: str) -> When:
     """The condition that a model answers one of these roles (`Settings.read_when`)."""
-    said = " or ".join(f"`{role}`" for role in roles)
+    named = " or ".join(f"`{role}`" for role in roles)
 
     def holds(settings: RoleSettings) -> bool:
         who = settings.assignment
         return any(who.errors_of(role) is None for role in roles)
 
-    return When("roles", f"a model that answers {said}", holds)
+    return When("roles", f"a model that answers {named}", holds)
 
 
 def by_fallible(role: str) -> When:

@@ -96,11 +96,11 @@ def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
     """
     if isinstance(domain, Believes):
         raise DomainError("it hides its state (it has a belief), which its rules would give away")
-    told: Any = getattr(domain, "advise", None)
-    if inspect.iscoroutinefunction(told):
+    advise: Any = getattr(domain, "advise", None)
+    if inspect.iscoroutinefunction(advise):
 
         async def first(state: Any, actions: Sequence[str]) -> tuple[str, ...]:  # noqa: ANN401
-            return tuple(str(one) for one in (await told(state))[:1] if str(one) in actions)
+            return tuple(str(one) for one in (await advise(state))[:1] if str(one) in actions)
 
         return first
     if missing := missing_for_rules(domain, ADVICE):

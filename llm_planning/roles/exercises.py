@@ -64,13 +64,13 @@ class Grade:
 
     Attributes:
         right: whether it is right.
-        said: the answer in a few words, such as a verdict or an option, to count confusions.
+        brief: the answer in a few words, such as a verdict or an option, to count confusions.
         items: the right ones among its items, and all of them, if each is right or wrong on its
             own; None for an answer without items.
     """
 
     right: bool
-    said: str
+    brief: str
     items: tuple[int, int] | None = None
 
 
@@ -82,7 +82,7 @@ class Exercise:
         role: whose question it is.
         prompt: the chat that the model reads.
         answer: the right answer as a model writes it; of several right answers the best.
-        said: the right answer in a few words, as in `Grade`.
+        brief: the right answer in a few words, as in `Grade`.
         kinds: what the question is about: aspect -> its value, such as verdict -> feasible or
             goal -> held out. Every exercise of one role has the same aspects.
         importance: in teaching, multiplies its weight in the loss.
@@ -93,7 +93,7 @@ class Exercise:
     role: str
     prompt: tuple[Message, ...]
     answer: str
-    said: str
+    brief: str
     kinds: Mapping[str, str] = field(default_factory=dict)
     importance: float = 1.0
     ask: Callable[[Engine], Awaitable[str]]
@@ -106,7 +106,7 @@ def exercise_of(
     answer: BaseModel,
     *,
     kinds: Mapping[str, str],
-    said: str = "",
+    brief: str = "",
     importance: float = 1.0,
     grade: Callable[[Any], Grade] | None = None,
 ) -> Exercise:
@@ -117,7 +117,7 @@ def exercise_of(
         question: what is asked.
         answer: the right answer, in the form that a model writes.
         kinds: as in `Exercise`.
-        said: the right answer in a few words; by default the role's own.
+        brief: the right answer in a few words; by default the role's own.
         importance: as in `Exercise`.
         grade: grades what a model wrote; by default an answer is right that is the same as the
             right one.
@@ -125,8 +125,8 @@ def exercise_of(
     right = spec.read(question, answer)
     written = spec.writes()
 
-    def same(said: BaseModel) -> Grade:
-        found = spec.read(question, said)
+    def same(other: BaseModel) -> Grade:
+        found = spec.read(question, other)
         return Grade(spec.same is not None and spec.same(found, right), spec.brief(found))
 
     async def ask(engine: Engine) -> str:
@@ -136,7 +136,7 @@ def exercise_of(
         role=spec.name,
         prompt=spec.prompt().messages(spec.tell(question)),
         answer=compact(answer),
-        said=said or spec.brief(right),
+        brief=brief or spec.brief(right),
         kinds=kinds,
         importance=importance,
         ask=ask,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, get_origin
 
 from pydantic import ValidationError, create_model
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.domain import A, DomainError
 from llm_serving.answers import constraint_of
 
@@ -49,7 +49,7 @@ class OptionLanguage(Generic[A]):
             if option not in self._known:
                 if not self._has(option):
                     raise DomainError(
-                        f"rules name {shown(str(option))}, which no answer can name: `write` and "
+                        f"rules name {quote(str(option))}, which no answer can name: `write` and "
                         "`fields` of the domain's `grammar` leave it out"
                     )
                 self._known.add(option)
@@ -57,10 +57,10 @@ class OptionLanguage(Generic[A]):
     def _has(self, option: A) -> bool:
         try:
             written = self._grammar.write(option)
-            said = {name: kind(value=written[name]) for name, kind in self._fields.items()}
-            read: dict[str, Any] = {name: one.model_dump()["value"] for name, one in said.items()}
+            texts = {name: kind(value=written[name]) for name, kind in self._fields.items()}
+            read: dict[str, Any] = {name: one.model_dump()["value"] for name, one in texts.items()}
             return self._grammar.read(read) == option and all(
-                pattern.fullmatch(said[name].model_dump_json())
+                pattern.fullmatch(texts[name].model_dump_json())
                 for name, pattern in self._patterns.items()
             )
         except (ValidationError, KeyError):

@@ -152,8 +152,8 @@ async def ask_all(exercises: Iterable[Exercise], engine: Engine) -> list[Answere
         grade = one.grade(await one.ask(engine))
         return Answered(
             kinds=dict(one.kinds),
-            expected=one.said,
-            said=grade.said,
+            expected=one.brief,
+            said=grade.brief,
             right=grade.right,
             items=grade.items,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.domain import A, Errs
 from llm_planning.names import remedy
 from llm_planning.settings import SettingsError
@@ -51,7 +51,7 @@ class Mistakes(Generic[A]):
         for kind in self._kinds:
             if kind not in known:
                 raise SettingsError(
-                    f"mistakes: this domain makes no mistakes of the kind {shown(kind)}; "
+                    f"mistakes: this domain makes no mistakes of the kind {quote(kind)}; "
                     f"{remedy(kind, known)}"
                 )
         return {kind: known[kind] for kind in self._kinds or known}

@@ -26,7 +26,7 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.names import remedy
 from llm_planning.settings import Settings, SettingsError
 
@@ -143,7 +143,7 @@ class Oracle(Generic[QuestionT, AnswerT]):
         for kind in errors.rates:
             if kind not in known:
                 raise SettingsError(
-                    f"role {name} has no questions of the kind {shown(kind)}, so `rates` cannot "
+                    f"role {name} has no questions of the kind {quote(kind)}, so `rates` cannot "
                     + (f"name it; {remedy(kind, known)}" if known else "name any: leave it out")
                 )
         if errors.mistakes:
@@ -235,7 +235,7 @@ def _refuse_other_than_plain(key: tuple[Key, ...]) -> None:
             )
 
 
-def tell(oracles: Iterable[Mapping[str, Any]]) -> list[str]:
+def oracle_lines(oracles: Iterable[Mapping[str, Any]]) -> list[str]:
     """Writes which roles oracles answered, a line for all roles that err in the same way.
 
     Args:

@@ -53,12 +53,12 @@ _TEMPLATE = (
 _PART = re.compile(r"[,;\n]\s*")
 
 
-def in_short(role: str, told: Mapping[str, object]) -> str:
+def in_short(role: str, variables: Mapping[str, object]) -> str:
     """A question in short words.
 
     Args:
         role: its name.
-        told: name -> a text, an option, or a sequence of them.
+        variables: name -> a text, an option, or a sequence of them.
 
     Example:
         >>> from llm_planning.roles.short import in_short
@@ -68,11 +68,10 @@ def in_short(role: str, told: Mapping[str, object]) -> str:
         toss
         coin: penny
     """
-    said = {name: text for name, value in told.items() if (text := _text(value))}
-    shared = [
-        said[name] if name == STATE else f"{name}: {said[name]}" for name in SHARED if name in said
-    ]
-    own = [f"{name}: {text}" for name, text in said.items() if name not in SHARED]
+    texts = {name: text for name, value in variables.items() if (text := _text(value))}
+    lines = {name: text if name == STATE else f"{name}: {text}" for name, text in texts.items()}
+    shared = [lines[name] for name in SHARED if name in lines]
+    own = [line for name, line in lines.items() if name not in SHARED]
     return "\n".join([*shared, *([""] if shared else []), role, *own])
 
 
@@ -89,10 +88,10 @@ def short_words(
         world: where it is asked.
         tell: maps a question to what is told of it; by default its fields.
     """
-    shown = tell or partial(_fields, world)
+    variables_of = tell or partial(_fields, world)
     return Short(
         prompt=short_prompt,
-        tell=lambda question: {"asked": in_short(role, shown(question))},
+        tell=lambda question: {"asked": in_short(role, variables_of(question))},
         digest=partial(words_of, world),
     )
 
@@ -114,7 +113,7 @@ def words_of(world: Domain[Any, Any]) -> str:
     return hashlib.sha256(repr(named).encode()).hexdigest()
 
 
-def told_state(world: Domain[Any, Any], state: Any, described: str) -> str:  # noqa: ANN401
+def state_text(world: Domain[Any, Any], state: Any, described: str) -> str:  # noqa: ANN401
     """A state as short words tell it.
 
     Args:
@@ -140,10 +139,10 @@ def difference(before: str, after: str) -> Mapping[str, str]:
 
 
 def _fields(world: Domain[Any, Any], question: Any) -> Mapping[str, object]:  # noqa: ANN401
-    told = {one.name: getattr(question, one.name) for one in fields(question) if one.repr}
-    if STATE in told and hasattr(question, "state"):
-        told[STATE] = told_state(world, question.state, told[STATE])
-    return told
+    variables = {one.name: getattr(question, one.name) for one in fields(question) if one.repr}
+    if STATE in variables and hasattr(question, "state"):
+        variables[STATE] = state_text(world, question.state, variables[STATE])
+    return variables
 
 
 def _text(value: object) -> str:

@@ -224,7 +224,7 @@ def format_tree(root: Node[S, A], label: Callable[[A], str] = str) -> str:
     """
     lines = [f"ROOT (N:{root.visits}, Q:{root.value:.3f})"]
 
-    def tell(node: Node[S, A], number: str) -> None:
+    def write(node: Node[S, A], number: str) -> None:
         for i, edge in enumerate(node.edges or (), start=1):
             here = f"{number}{i}."
             lines.append(f"{here} {label(edge.action)} (N:{edge.visits}, Q:{edge.value:.3f})")
@@ -233,7 +233,7 @@ def format_tree(root: Node[S, A], label: Callable[[A], str] = str) -> str:
                 if len(below) > 1:
                     lines.append(f"{number}{i}={seen} (N:{one.visits})")
                     here = f"{number}{i}={seen}."
-                tell(one, here)
+                write(one, here)
 
-    tell(root, "")
+    write(root, "")
     return "\n".join(lines)

@@ -116,11 +116,11 @@ class Columns:
             "simulation": self._simulation,
             "decision": self._decision,
             "load": self._load,
-            "execution": self._told,
-            "belief": self._told,
-            "memory": self._told,
-            "subtask": self._told,
-            "graph": self._told,
+            "execution": self._noted,
+            "belief": self._noted,
+            "memory": self._noted,
+            "subtask": self._noted,
+            "graph": self._noted,
         }
         for event in events:
             if (read := readers.get(event["type"])) is not None:
@@ -165,8 +165,8 @@ class Columns:
         actions = self.strings.listed()
         work: list[tuple[object, int | None]] = [(tree, children.get(-1))]
         while work:
-            said, at = work.pop()
-            items = said.get("edges") if isinstance(said, dict) else None
+            value, at = work.pop()
+            items = value.get("edges") if isinstance(value, dict) else None
             if at is None or not isinstance(items, list):
                 continue
             for item, edge in zip(items, below.get(at, ()), strict=False):
@@ -327,9 +327,9 @@ class Columns:
         for edge, visits, value, reward in updates:
             self._row(update_edge=edge, update_n=visits, update_q=value, update_reward=reward)
 
-    def _told(self, event: Event) -> None:
-        said = {key: value for key, value in event.items() if key not in _SPARE}
-        self._moment(event, moment_note=self.texts.add_json(said))
+    def _noted(self, event: Event) -> None:
+        note = {key: value for key, value in event.items() if key not in _SPARE}
+        self._moment(event, moment_note=self.texts.add_json(note))
 
     def _load(self, event: Event) -> None:
         row = {

@@ -176,8 +176,8 @@ def _process(folder: Path, now: float) -> dict[str, Any]:
     try:
         noted = read_progress(folder)
     except (OSError, ValueError) as error:
-        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return {"state": "unreadable", "said": f"{PROGRESS_FILE} cannot be read: {said}"}
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return {"state": "unreadable", "said": f"{PROGRESS_FILE} cannot be read: {reason}"}
     if noted is None:
         return {"state": "absent"}
     progress = noted.progress

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import parse_json, read_regular
 from llm_kernels.lines import lines_in
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.trace_file import FORMAT, VERSION, TraceError
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def read_trace(path: Path) -> ReadTrace:
     try:
         content = read_regular(path, most=LONGEST)
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise TraceError(f"the trace {path} cannot be read: {said}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise TraceError(f"the trace {path} cannot be read: {reason}") from error
     damage: list[str] = []
     if content.startswith(_GZIP):
         content = _unpacked(content, damage)
@@ -147,7 +147,7 @@ def _values(content: bytes, damage: list[str]) -> list[Any]:
 def _check_header(header: Event, damage: list[str]) -> None:
     if (header["format"], header.get("version")) != (FORMAT, VERSION):
         damage.append(
-            f"It says that it is a {shown(header['format'])} of version "
-            f"{shown(header.get('version'))}. This program knows version {VERSION} of {FORMAT!r}: "
+            f"It says that it is a {quote(header['format'])} of version "
+            f"{quote(header.get('version'))}. This program knows version {VERSION} of {FORMAT!r}: "
             "what is shown may be wrong."
         )

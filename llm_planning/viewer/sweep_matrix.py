@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from llm_planning.registry import why_unfit
+from llm_planning.registry import why_named_unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,11 +22,11 @@ class Absence:
     Attributes:
         kind: `unfit` if the planner cannot plan in the domain, `excluded` by the sweep's file, or
             `unasked` for.
-        said: the reason in one sentence.
+        reason: in one sentence.
     """
 
     kind: Literal["unfit", "excluded", "unasked"]
-    said: str
+    reason: str
 
 
 def absences(
@@ -53,7 +53,7 @@ def absences(
 
 
 def _reason(planner: str, domain: str, sweep: Mapping[str, Any]) -> Absence:
-    unfit = why_unfit(planner, domain)
+    unfit = why_named_unfit(planner, domain)
     if unfit is not None:
         return Absence("unfit", unfit)
     clause = next(_excluding(planner, domain, sweep), None)

@@ -218,11 +218,11 @@ class CacheFile:
         return True
 
     def _explained(self, error: BaseException) -> CacheError:
-        said = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
+        reason = printable(" ".join(str(error).split()))[:_LONGEST_REASON]
         if tells_of_damage(error):
-            return self.unreadable(f"is damaged or not an SQLite database ({said})")
+            return self.unreadable(f"is damaged or not an SQLite database ({reason})")
         return CacheError(
-            f"the {self._layout.name} {self.path} cannot be used ({said}): make its folder "
+            f"the {self._layout.name} {self.path} cannot be used ({reason}): make its folder "
             "writable and free disk space there, set LLM_PLANNING_CACHE to another folder, or run "
             "with `--no-cache`"
         )

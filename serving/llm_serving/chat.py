@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import read_json
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_serving.chat_template import ChatTemplate
 from llm_serving.errors import EngineConfigError
 from llm_serving.models.reading import read_tokenizer
@@ -194,7 +194,7 @@ def _listed_ends(folder: Path) -> list[int]:
         ends = found if isinstance(found, list) else [found]
         if any(type(one) is not int or one < 0 for one in ends):
             raise EngineConfigError(
-                f"{path}: `eos_token_id` = {shown(found)}: it must be a token id, or a list of them"
+                f"{path}: `eos_token_id` = {quote(found)}: it must be a token id, or a list of them"
             )
         return ends
     return []

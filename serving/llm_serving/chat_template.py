@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_serving.errors import EngineConfigError, RequestFailedError
 from llm_serving.models.reading import reading_model
 from llm_serving.request import Message
@@ -99,8 +99,8 @@ class ChatTemplate:
 
     def behind_answer(self, *more: Message) -> str:
         """What it writes behind an answer, with more messages or at the end; "" where it fails."""
-        said = self._tried((*self._start, Message("assistant", _SAID), *more), asks=False)
-        return said.rpartition(_SAID)[2] if _SAID in said else ""
+        text = self._tried((*self._start, Message("assistant", _SAID), *more), asks=False)
+        return text.rpartition(_SAID)[2] if _SAID in text else ""
 
     def _checked(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The variables, with a clock that stands still.
@@ -112,13 +112,13 @@ class ChatTemplate:
             if key in _RESERVED or not re.search(rf"\b{re.escape(key)}\b", self.source):
                 raise EngineConfigError(
                     f"`chat_template_kwargs`: the chat template of {self._name} has no variable "
-                    f"{shown(key)} that can be set: leave it out"
+                    f"{quote(key)} that can be set: leave it out"
                 )
         try:
             today = datetime.fromisoformat(variables[_CLOCK]) if _CLOCK in variables else _TODAY
         except (TypeError, ValueError) as error:
             raise EngineConfigError(
-                f"`chat_template_kwargs`: `{_CLOCK}` = {shown(variables[_CLOCK])} is no date: "
+                f"`chat_template_kwargs`: `{_CLOCK}` = {quote(variables[_CLOCK])} is no date: "
                 "write one such as 2026-11-25"
             ) from error
 
@@ -172,8 +172,8 @@ class ChatTemplate:
     def _look_at_answers(self, added: Collection[Any]) -> None:
         """Finds what is missing between where it asks for an answer and where it writes one."""
         asked = self._tried(self._start)
-        said = self._tried((*self._start, Message("assistant", _SAID)), asks=False)
-        answered, _, _ = said.rpartition(_SAID)
+        text = self._tried((*self._start, Message("assistant", _SAID)), asks=False)
+        answered, _, _ = text.rpartition(_SAID)
         between = answered.removeprefix(asked) if answered.startswith(asked) else ""
         before = asked.rpartition(_ASKED)[2]
         opened = max(_OPENED.finditer(before), key=lambda found: found.start(), default=None)
@@ -188,7 +188,7 @@ class ChatTemplate:
             token.content in between for token in added if token.content.strip()
         ):
             self._before_bridge, self.bridge = before, between
-            self.notes.append(f"{shown(between)} comes before every answer")
+            self.notes.append(f"{quote(between)} comes before every answer")
 
     def _tried(self, messages: Sequence[Message], *, asks: bool = True) -> str:
         """What it writes; "" where it fails."""

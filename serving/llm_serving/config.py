@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from llm_kernels.files import at_home, read_regular
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_serving.errors import AdapterError, EngineConfigError
 from llm_serving.yaml_file import MOST_BYTES, YamlError, read_mapping
 
@@ -126,7 +126,7 @@ class EngineConfig(BaseModel):
         for name, given in self.adapters_sha256.items():
             if found.get(name) != given:
                 raise AdapterError(
-                    f"the adapter {shown(name)} of {self.model} is not the one of `adapters_sha256`"
+                    f"the adapter {quote(name)} of {self.model} is not the one of `adapters_sha256`"
                     ": restore it, or leave that key out"
                 )
         # The model is frozen for its users, not while it is made.
@@ -205,5 +205,5 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         known = [field.alias or name for name, field in model.model_fields.items()]
         nearest = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean `{nearest[0]}`?" if nearest else f"known keys: {', '.join(known)}"
-        return f"unknown key {shown(key)}; {hint}"
-    return f"`{key[:80]}` = {shown(first.get('input'))}: {first['msg']}"
+        return f"unknown key {quote(key)}; {hint}"
+    return f"`{key[:80]}` = {quote(first.get('input'))}: {first['msg']}"

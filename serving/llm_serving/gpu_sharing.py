@@ -69,7 +69,7 @@ def share_gpus(configs: Sequence[EngineConfig | None]) -> list[Place]:
         check_devices(config)
     weights = [weight_bytes(resolve(config.model).path) for config in models]
     placed = place(models, weights, gpu_bytes=_gpu_bytes)
-    sharing = [_told(one.config) for one in placed if one.config and one.beside]
+    sharing = [_share_text(one.config) for one in placed if one.config and one.beside]
     if sharing:
         logger.warning("models share GPUs: %s, beside %s", ", ".join(sharing), _ENCODER)
     rest = iter(placed)
@@ -123,7 +123,7 @@ def place(
     ]
     places = []
     for config, others in zip(shared, neighbours, strict=True):
-        beside = [_told(shared[number]) for number in sorted(others)]
+        beside = [_share_text(shared[number]) for number in sorted(others)]
         if beside and 0 in config.devices:
             beside.append(_ENCODER)
         places.append(Place(config, tuple(beside)))
@@ -142,7 +142,7 @@ def weight_bytes(folder: Path) -> int:
     return 0
 
 
-def _told(config: EngineConfig) -> str:
+def _share_text(config: EngineConfig) -> str:
     numbers = ", ".join(map(str, config.devices))
     return f"{config.model} ({config.memory_share:.2f} of GPU {numbers})"
 

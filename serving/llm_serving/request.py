@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_serving.errors import AdapterError
 
 if TYPE_CHECKING:
@@ -302,6 +302,6 @@ class ModelIdentity:
                 )
         names = ", ".join(one.name for one in self.adapters) or "none"
         raise AdapterError(
-            f"the engine of {self.name} has no adapter {shown(adapter)}, only {names}: open the "
+            f"the engine of {self.name} has no adapter {quote(adapter)}, only {names}: open the "
             f"model as {self.name}+ADAPTER, or name it in `adapters`"
         )

@@ -202,11 +202,15 @@ class ScriptedEngine(CountingEngine):
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Stops the engine; callers still waiting get `EngineStoppedError`."""
         self._stopped = True
         for waiter in self._waiting:
             _wake(waiter)
+
+    async def aclose(self) -> None:
+        """As `close` does."""
+        self.close()
 
     def _check_running(self) -> None:
         if self._stopped:

@@ -12,7 +12,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_serving.errors import RequestFailedError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class SpecialTexts:
 
     def _inseparable(self, text: str) -> RequestFailedError:
         return RequestFailedError(
-            f"{shown(text)} in a prompt cannot be told from a special token of {self._name}: "
+            f"{quote(text)} in a prompt cannot be told from a special token of {self._name}: "
             "rename what is called so"
         )
 

@@ -136,7 +136,7 @@ class LineHandler(logging.Handler):
 
     def __init__(self, level: int = logging.NOTSET) -> None:
         super().__init__(level)
-        self._said: set[str] = set()
+        self._noted: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes the message, with the type and the text of its error."""
@@ -147,9 +147,9 @@ class LineHandler(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             text = f"{text}: {type(error).__name__}: {error}"
-        if text not in self._said:
-            if len(self._said) < MOST_NOTES:
-                self._said.add(text)
+        if text not in self._noted:
+            if len(self._noted) < MOST_NOTES:
+                self._noted.add(text)
             complain(f"note: {text}")
 
 

@@ -187,13 +187,13 @@ def largest_share() -> float:
     Raises:
         EngineConfigError: `SHARE_VARIABLE` holds no share.
     """
-    said = os.environ.get(SHARE_VARIABLE, "1")
+    value = os.environ.get(SHARE_VARIABLE, "1")
     try:
-        most = float(said)
+        most = float(value)
     except ValueError:
         most = 0.0
     if not 0 < most <= 1:
-        raise EngineConfigError(f"{SHARE_VARIABLE}={said[:80]}: write a number above 0, at most 1")
+        raise EngineConfigError(f"{SHARE_VARIABLE}={value[:80]}: write a number above 0, at most 1")
     return most
 
 

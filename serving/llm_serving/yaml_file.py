@@ -16,7 +16,7 @@ import yaml
 
 from llm_kernels.files import read_regular
 from llm_kernels.lines import lines_of
-from llm_kernels.quoting import LONGEST_VALUE, printable, shown
+from llm_kernels.quoting import LONGEST_VALUE, printable, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ class YamlError(ValueError):
 
 def key_path(path: str, key: str) -> str:
     """The path of a key in the mapping at a path."""
-    name = key if key.replace("-", "_").isidentifier() and len(key) < LONGEST_VALUE else shown(key)
+    name = key if key.replace("-", "_").isidentifier() and len(key) < LONGEST_VALUE else quote(key)
     return f"{path}.{name}" if path else name
 
 
@@ -62,7 +62,7 @@ def read_mapping(path: Path) -> dict[str, Json]:
     """
     values = _Reader(_text(path), path).read()
     if not isinstance(values, dict):
-        raise YamlError(f"{path}: holds {shown(values)}; write a mapping, lines of `key: value`")
+        raise YamlError(f"{path}: holds {quote(values)}; write a mapping, lines of `key: value`")
     return values
 
 
@@ -167,10 +167,10 @@ class _Reader:
             key = self._value(event, depth=depth + 1)
             if not isinstance(key, str):
                 raise self._error(
-                    f"the key {shown(key)} is not a text; quote it if it is a name", event
+                    f"the key {quote(key)} is not a text; quote it if it is a name", event
                 )
             if key in values:
-                raise self._error(f"the key {shown(key)} is given twice; keep one", event)
+                raise self._error(f"the key {quote(key)} is given twice; keep one", event)
             self._path = key_path(path, key)
             values[key] = self._value(next(self._events), depth=depth + 1)
             self._path = path
@@ -197,11 +197,11 @@ class _Reader:
             return _WORDS[text]
         if _INTEGER.fullmatch(text):
             if len(text) > _MOST_DIGITS:
-                raise self._error(f"the number {shown(text)} is too long", event)
+                raise self._error(f"the number {quote(text)} is too long", event)
             return int(text)
         number = float(text) if _NUMBER.fullmatch(text) else 0.0
         if _NOT_FINITE.fullmatch(text) or not math.isfinite(number):
-            raise self._error(f"the number {shown(text)} is not finite", event)
+            raise self._error(f"the number {quote(text)} is not finite", event)
         return number if _NUMBER.fullmatch(text) else text
 
     def _go_down(self, depth: int, event: yaml.Event) -> None:

@@ -228,22 +228,16 @@ _LITTLE = {
 def _planners() -> Iterator[Spec]:
     """Every planner on every task that it lists, without a model."""
     from llm_planning.planners.catalogue import PLANNERS
-    from llm_planning.running import find_where, fitting_domains
+    from llm_planning.running import fitting_domains
     from llm_planning.specs import known_keys
 
     for name, spec in PLANNERS.items():
-        tasks = (
-            spec.benchmark.tasks
-            if spec.benchmark
-            else [task for one in fitting_domains(spec) for task in one.tasks]
-        )
-        for task in tasks:
-            keys = known_keys(
-                spec, None if spec.benchmark else find_where(spec, domain=None, task=task)
-            )
+        for domain in fitting_domains(spec):
+            keys = known_keys(spec, domain)
             little = "".join(f" --set {key}={_LITTLE[key]}" for key in keys if key in _LITTLE)
-            line = f"run {name} --task {task} --model none{little}"
-            yield Spec(f"{line} |", "run", "planner", (line, ""), slow=True)
+            for task in domain.tasks:
+                line = f"run {name} --domain {domain.name} --task {task} --model none{little}"
+                yield Spec(f"{line} |", "run", "planner", (line, ""), slow=True)
         for line in (f"run {name} --list", f"run {name} --list --json"):
             yield Spec(f"{line} |", "run", "planner", (line, ""))
 

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from llm_kernels.quoting import LONGEST_VALUE, printable, shown
+from llm_kernels.quoting import LONGEST_VALUE, printable, quote
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_control_characters_become_escapes(text, expected):
 
 @pytest.mark.parametrize("value", ["sofa", "a\nb", 3, None, ["sofa", 3], {"sofa": (1, 2)}])
 def test_a_short_value_is_quoted_as_python_writes_it(value):
-    assert shown(value) == repr(value)
+    assert quote(value) == repr(value)
 
 
 def nested(depth):
@@ -32,7 +32,7 @@ def nested(depth):
     "value", ["x" * 100, "\x1b" * 50, 10**100, list(range(1000)), {"k" * 90: "v" * 90}, nested(500)]
 )
 def test_a_long_or_deep_value_is_shortened(value):
-    text = shown(value)
+    text = quote(value)
     assert len(text) <= LONGEST_VALUE
     assert text.isprintable()
     assert re.search(r"\.\.\.", text)

@@ -1,5 +1,8 @@
 """Kitchens without TextWorld: a game that keeps to its cookbook, points and all."""
 
+from dataclasses import replace
+
+from llm_planning.environments.cooking.domain import COOKING, Cooking, Meal, Subgoal
 from llm_planning.environments.cooking.kitchen import Kitchen, Reply
 from llm_planning.environments.cooking.recipes import RULES
 
@@ -55,9 +58,16 @@ def paper_kitchen(*directions, name="paper"):
 
 
 def solution(direction):
-    """The subgoal (action, ingredient, tool) that carries a direction out."""
+    """The subgoal that carries a direction out."""
     rule = RULES[direction.action]
-    return rule.action, direction.ingredient, rule.tools[0]
+    return Subgoal(rule.action, direction.ingredient, rule.tools[0])
+
+
+def cooking_in(kitchen):
+    """A world of one kitchen, and the meal at its beginning."""
+    world = Cooking()
+    world._kitchens[kitchen.name] = kitchen
+    return world, Meal(kitchen.name, kitchen.recipe, 0)
 
 
 CUTS, HEATS = ("chop", "dice", "slice"), ("fry", "roast")
@@ -77,3 +87,9 @@ async def cut_and_cooked(specs):
         )
         for spec in specs
     ]
+
+
+PAPER_KITCHENS = replace(
+    COOKING, open=lambda _, settings: Cooking(settings, kitchens_of=cut_and_cooked)
+)
+"""The domain with these games."""

@@ -3,7 +3,7 @@
 from llm_planning.experiments.trial import Trial, TrialResult
 from llm_serving.request import Usage
 
-PROVENANCE = {"commit": "c0ffee", "versions": {"python": "3.11"}, "templates": {"a.j2": "00"}}
+PROVENANCE = {"commit": "c0ffee", "versions": {"python": "3.11"}}
 TRACE = {
     "goal": "cook meat",
     "steps": [{"option": "find 1 cow", "p": 0.25}, {"option": "kill 1 cow", "p": 0.75}],

@@ -72,7 +72,7 @@ def exercise(role, number):
         role=role,
         prompt=prompt,
         answer=written(parity(number)),
-        said=parity(number),
+        brief=parity(number),
         kinds=kinds,
         ask=ask,
         grade=grade,

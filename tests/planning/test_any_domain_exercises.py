@@ -105,7 +105,7 @@ def test_text_games_have_none():
 def test_an_own_world_by_hand():
     maker = PriorExercises(spec_of(Rooms))
     found = asked(maker)
-    assert {one.said for one in found} == {"forward"}
+    assert {one.brief for one in found} == {"forward"}
     ways = Counter(one.kinds["asked"] for one in found)
     assert set(ways) == {"exact", "index"}
     # Half of at most 100 states, ± 4 standard deviations of √(100 / 4).
@@ -122,7 +122,7 @@ def test_an_own_world_by_hand():
     assert exact.grade("forward").right
     assert not exact.grade("back").right
     assert index.grade("1").right
-    assert index.grade("2").said == "back"
+    assert index.grade("2").brief == "back"
     assert "forward\nback" in exact.prompt[-1].content
     assert asked(maker, 5, held_out=True) == []
     assert maker.about_one_state(Random(0), roles=["think"], held_out=False) == ()
@@ -131,8 +131,8 @@ def test_an_own_world_by_hand():
 def test_exercises_are_the_same_in_every_process():
     """Two makers, the same draws, the same texts."""
     first, second = (asked(PriorExercises(find_domain("minecraft")), 6) for _ in range(2))
-    told = [(one.prompt, one.answer, one.said, one.kinds) for one in first]
-    assert told == [(one.prompt, one.answer, one.said, one.kinds) for one in second]
+    told = [(one.prompt, one.answer, one.brief, one.kinds) for one in first]
+    assert told == [(one.prompt, one.answer, one.brief, one.kinds) for one in second]
 
 
 def test_right_answers_shorten_the_way_in_minecraft():
@@ -141,7 +141,7 @@ def test_right_answers_shorten_the_way_in_minecraft():
     assert len({one.kinds["task"] for one in found}) > 4
     for one in found:
         assert one.grade(one.answer).right
-        assert one.grade(one.answer).said == one.said
+        assert one.grade(one.answer).brief == one.brief
 
 
 @pytest.mark.parametrize("wanted", ["forward", "back"])
@@ -157,7 +157,7 @@ async def test_the_likeliest_action_is_the_answer(wanted):
     assert {one.kinds["asked"] for one in found} == {"exact", "index"}
     for one in found:
         grade = one.grade(await one.ask(engine))
-        assert (grade.said, grade.right) == (wanted, wanted == "forward")
+        assert (grade.brief, grade.right) == (wanted, wanted == "forward")
 
 
 async def test_a_model_is_asked_as_puct_asks_it():
@@ -179,6 +179,6 @@ async def test_a_model_is_asked_as_puct_asks_it():
 async def test_the_bundled_model_answers(engine):
     found = asked(PriorExercises(find_domain("minecraft")), 4)
     answers = [one.grade(await one.ask(engine)) for one in found]
-    assert all(grade.said for grade in answers)
+    assert all(grade.brief for grade in answers)
     for one, grade in zip(found, answers, strict=True):
-        assert grade.said in one.prompt[-1].content
+        assert grade.brief in one.prompt[-1].content

@@ -1,6 +1,5 @@
 """`llm-planning roles measure`, on scripted answers, and a search at the rates that it measured."""
 
-import contextlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +11,9 @@ from parity_exercises import ParityMaker, exercises, number_in, only, parity, wr
 
 import llm_planning.commands.role_trials as roles_module
 import llm_planning.commands.sweep_running as sweep_module
-from llm_planning import model_configs
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.roles.measuring import draw_exercises
-from llm_serving.encoder_engine import EncoderEngine
+from llm_serving import vllm_engine
 from llm_serving.errors import ServingError
 from llm_serving.request import ModelIdentity, Taught
 from llm_serving.scripted import ScriptedEngine
@@ -31,15 +29,11 @@ class Served:
         self.engines = []
         self.says = lambda number: "even" if number % 10 == 7 else parity(number)
 
-    @contextlib.contextmanager
-    def __call__(self, config, encoder, *, limits, beside):
-        if config is None:
-            yield EncoderEngine(encoder)
-            return
+    def __call__(self, config, *, encoder, beside):
         identity = ModelIdentity(name=config.model, revision="r1", dtype="float32")
         script = lambda request: written(self.says(number_in(request)))  # noqa: E731
         self.engines.append(ScriptedEngine(script, identity=identity))
-        yield self.engines[-1]
+        return self.engines[-1]
 
     @property
     def asked(self):
@@ -57,7 +51,7 @@ def resolve(name):
 @pytest.fixture
 def served(monkeypatch, tmp_path):
     stand_in = Served()
-    monkeypatch.setattr(model_configs, "serve", stand_in)
+    monkeypatch.setattr(vllm_engine, "VllmEngine", stand_in)
     monkeypatch.setattr(sweep_module, "identify", identify)
     monkeypatch.setattr(
         roles_module,

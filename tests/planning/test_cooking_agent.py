@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from cooking_kitchens import paper_kitchen
+from cooking_kitchens import cooking_in, paper_kitchen
 from xenon_builders import Alike
 
-from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS
 from llm_planning.planners.xenon.cooking import COOKS
 from llm_planning.planners.xenon.cooking_agent import CookingKnowledge, cook
@@ -57,7 +56,8 @@ def player(name, script, **state):
     agent = a_cook(script, name=name, **state)
 
     async def play(kitchen, *, max_steps=50):
-        return await cook(CookingWorld(kitchen, max_steps=max_steps), agent=agent)
+        world, meal = cooking_in(kitchen)
+        return await cook(world, meal, agent=agent, max_steps=max_steps)
 
     return play, agent.known
 

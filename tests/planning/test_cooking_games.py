@@ -5,9 +5,10 @@ import importlib.util
 import sys
 import threading
 import time
+from random import Random
 
 import pytest
-from cooking_kitchens import solution
+from cooking_kitchens import cooking_in, solution
 
 from llm_planning.environments.cooking.games import (
     GameSpec,
@@ -16,8 +17,8 @@ from llm_planning.environments.cooking.games import (
     open_kitchen,
     open_kitchens,
 )
-from llm_planning.environments.cooking.kitchen import CookingWorld, Kitchen
-from llm_planning.environments.cooking.recipes import ACTIONS, TOOLS, CookingError
+from llm_planning.environments.cooking.kitchen import Kitchen
+from llm_planning.environments.cooking.recipes import CookingError
 from llm_planning.environments.textgame import textworld_making
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.textworld_kinds import KITCHEN
@@ -41,33 +42,25 @@ def kitchen(game_file):
 
 
 def test_real_game_is_won_by_its_cookbook(kitchen):
-    world = CookingWorld(kitchen)
-    assert [v for v, _ in world.recipe[-2:]] == ["prepare", "eat"]
+    world, meal = cooking_in(kitchen)
+    assert [v for v, _ in meal.recipe[-2:]] == ["prepare", "eat"]
     # Two ingredients, each cut and cooked.
-    assert len(world.recipe) == 6
-    assert {v for v, _ in world.recipe[:-2]} <= {"chop", "dice", "slice", "fry", "roast"}
-    while not world.done:
-        assert world.step(*solution(world.direction))
-    assert world.success
-    assert (world.steps, kitchen.played) == (6, 6)
+    assert len(meal.recipe) == 6
+    assert {v for v, _ in meal.recipe[:-2]} <= {"chop", "dice", "slice", "fry", "roast"}
+    for subgoal in world.advise(meal):
+        meal = world.step(meal, subgoal, Random(0)).state
+    assert world.success(meal)
+    assert kitchen.played == 6
 
 
 def test_refused_combinations_leave_the_real_game_alone(kitchen):
-    world = CookingWorld(kitchen, max_steps=1000)
-    refused = 0
-    while not world.done:
-        _, ingredient = world.direction
-        right = solution(world.direction)
-        for action in ACTIONS:
-            for tool in TOOLS:
-                if action != right[0]:
-                    assert not world.step(action, ingredient, tool)
-                    refused += 1
-        assert world.step(*right)
-    # 8 wrong actions with 6 tools for each of 6 directions, and the meal is still eaten.
-    assert refused == 6 * 8 * 6
-    assert world.success
-    assert world.steps == refused + 6
+    world, meal = cooking_in(kitchen)
+    while not world.success(meal):
+        right = solution(meal.direction)
+        for subgoal in world.actions(meal):
+            if subgoal.action != right.action:
+                assert world.step(meal, subgoal, Random(0)).obstacle
+        meal = world.step(meal, right, Random(0)).state
     assert kitchen.played == 6
 
 

@@ -1,12 +1,11 @@
 """Runs of many episodes: settings, priors, prompts, statistics, and runs on disk."""
 
 import json
-from functools import partial
 
 import pytest
-from cooking_kitchens import cut_and_cooked, sticky
-from runs import run_in
+from cooking_kitchens import PAPER_KITCHENS, cut_and_cooked, sticky
 
+from llm_planning.environments.cooking.domain import Cooking, KitchenSettings
 from llm_planning.environments.cooking.games import GameSpec
 from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS
 from llm_planning.experiments.papers import find_paper, load_table
@@ -18,6 +17,7 @@ from llm_planning.planners.xenon.saved import SavedKnowledgeError
 from llm_planning.planners.xenon.settings import CookingSettings, XenonCookingSettings
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
+from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
@@ -29,9 +29,9 @@ AGENTS = {
 
 
 async def run(agent, *, seed=0, engine=None, **values):
-    settings = AGENTS[agent].settings.read({"roles": "sticky-40", **values})
-    given = run_in(None, settings, engine or ScriptedEngine({}), task="cook-a-meal", seed=seed)
-    return await partial(AGENTS[agent].run, kitchens_of=cut_and_cooked)(given)
+    given = {"roles": "sticky-40", **values}
+    prepared = prepare(AGENTS[agent], domain=PAPER_KITCHENS, settings=given)
+    return await prepared.run(Engines(engine or ScriptedEngine({})), seed)
 
 
 def episode(success, steps, refused=0):
@@ -61,9 +61,10 @@ def test_statistics_by_hand():
 
 
 async def test_games_are_the_same_for_every_agent_and_differ_by_run():
-    order = cooking.game_order(20, 100, 0)
-    assert sorted(order) == list(range(1, 21))
-    assert len(cooking.game_order(20, 5, 0)) == 5
+    world = Cooking(kitchens_of=cut_and_cooked)
+    order = [meal.game for meal in await world.meals(0, 100)]
+    assert sorted(order) == sorted(GameSpec(seed=i).name for i in range(1, 21))
+    assert [meal.game for meal in await world.meals(0, 5)] == order[:5]
     played = [
         [e["game"] for e in (await run(agent, seed=seed, episodes=7, games=5)).trace["episodes"]]
         for agent, seed in (("xenon", 0), ("deckard", 0), ("deckard", 1))
@@ -127,10 +128,10 @@ async def test_every_episode_is_saved(tmp_path, monkeypatch):
     file = tmp_path / "run.json"
     cook, played = cooking.cook, []
 
-    async def stop_at_the_fourth(world, **parts):
+    async def stop_at_the_fourth(*world, **parts):
         if len(played) == 3:
             raise KeyboardInterrupt
-        played.append(await cook(world, **parts))
+        played.append(await cook(*world, **parts))
         return played[-1]
 
     monkeypatch.setattr(cooking, "cook", stop_at_the_fourth)
@@ -194,8 +195,6 @@ def test_settings():
         "roles_sha256": "",
         "episodes": 100,
         "max_steps": 50,
-        "games": 20,
-        "ingredients": 3,
         "K": 3,
         "save": "",
         "x0": 2,
@@ -288,6 +287,6 @@ async def test_published_table_measures_what_a_run_reports():
     for column in table.columns:
         for field in column.measure.fields:
             assert field.removeprefix("metrics.") in outcome.metrics
-    known = XenonCookingSettings.known_keys()
+    known = XenonCookingSettings.known_keys() + KitchenSettings.known_keys()
     for setup in table.setup:
         assert setup.field == "seed" or setup.field.removeprefix("settings.") in known

@@ -1,11 +1,10 @@
-import pytest
-from cooking_kitchens import PaperGame, paper_kitchen, solution
+from random import Random
 
-from llm_planning.environments.cooking.kitchen import (
-    CookingWorld,
-    EpisodeOverError,
-    Kitchen,
-)
+import pytest
+from cooking_kitchens import PaperGame, cooking_in, paper_kitchen, solution
+
+from llm_planning.environments.cooking.domain import Subgoal
+from llm_planning.environments.cooking.kitchen import Kitchen
 from llm_planning.environments.cooking.recipes import (
     ACTIONS,
     RULES,
@@ -82,74 +81,70 @@ def test_meal_takes_any_tool_and_its_command_none():
     assert command(Direction("fry", "egg"), "stove") == "cook egg with stove"
 
 
-def test_refused_combination_costs_a_step_and_leaves_the_game_alone():
+def tried(world, meal, *subgoal):
+    return world.step(meal, Subgoal(*subgoal), Random(0))
+
+
+def test_a_refused_subgoal_leaves_the_meal_and_the_game_alone():
     game = PaperGame(("fry", "egg"))
-    world = CookingWorld(Kitchen(game))
+    world, meal = cooking_in(Kitchen(game))
     told = list(game.commands)
-    for action, ingredient, tool in [
-        ("cook", "egg", "oven"),  # the raw game would roast it and lose the meal
-        ("eat", "egg", "stove"),
-        ("cook", "carrot", "stove"),
-        ("prepare", "meal", "stove"),  # valid, but for the direction after this one
+    for action, ingredient, tool, why in [
+        # The raw game would roast it and lose the meal.
+        ("cook", "egg", "oven", "it does not fry the egg"),
+        ("eat", "egg", "stove", "it does not fry the egg"),
+        ("cook", "carrot", "stove", "the next is the egg"),
+        # Valid, but for the direction after this one.
+        ("prepare", "meal", "stove", "the next is the egg"),
+        ("fly", "egg", "stove", "there is no fly with stove"),
+        ("cook", "egg", "stov", "there is no cook with stov"),
     ]:
-        assert world.step(action, ingredient, tool) is False
-    assert (world.steps, world.position, world.direction) == (4, 0, ("fry", "egg"))
+        assert tried(world, meal, action, ingredient, tool) == (
+            meal,
+            0.0,
+            False,
+            None,
+            why,
+            why,
+            0,
+            0,
+        )
     assert game.commands == told
-    assert world.step("cook", "egg", "stove") is True
+    step = tried(world, meal, "cook", "egg", "stove")
+    assert (step.state.done, step.done, step.obstacle) == (1, False, None)
     assert game.commands == [*told, "cook egg with stove"]
-    assert not world.done
 
 
-def test_plan_completed_is_success():
+def test_what_fits_is_not_told_before_a_try():
+    world, meal = cooking_in(paper_kitchen(("fry", "egg")))
+    assert len(world.actions(meal)) == len(ACTIONS) * len(TOOLS)
+    assert "cook" not in world.describe(meal)
+
+
+def test_the_advice_of_the_cookbook_cooks_the_meal_and_the_game_is_played_once():
     kitchen = paper_kitchen(("dice", "carrot"), ("roast", "carrot"))
-    world = CookingWorld(kitchen)
-    for number, direction in enumerate(world.recipe, start=1):
-        assert world.direction == direction
-        assert world.step(*solution(direction))
-        assert world.steps == number
-    assert world.success
-    assert world.done
-    with pytest.raises(EpisodeOverError, match="over"):
-        world.step("eat", "meal", "table")
-
-
-def test_horizon_ends_an_episode_without_success():
-    world = CookingWorld(paper_kitchen(("dice", "carrot")), max_steps=2)
-    world.step("close", "carrot", "knife")
-    assert not world.done
-    world.step("dice", "carrot", "knife")
-    assert world.done
-    assert not world.success
-    with pytest.raises(EpisodeOverError):
-        _ = world.direction
-
-
-def test_game_is_played_once_and_remembered():
-    kitchen = paper_kitchen(("dice", "carrot"))
     for _ in range(3):
-        world = CookingWorld(kitchen)
-        while not world.done:
-            world.step(*solution(world.direction))
-        assert world.success
-    assert kitchen.played == len(kitchen.recipe) == 3
-
-
-def test_unknown_words_are_errors_and_cost_nothing():
-    world = CookingWorld(paper_kitchen(("dice", "carrot")))
-    with pytest.raises(ValueError, match=r"'slise'; did you mean slice"):
-        world.step("slise", "carrot", "knife")
-    with pytest.raises(ValueError, match=r"'stov'; did you mean stove"):
-        world.step("dice", "carrot", "stov")
-    assert world.steps == 0
+        world, meal = cooking_in(kitchen)
+        for number, subgoal in enumerate(world.advise(meal), start=1):
+            assert subgoal == solution(meal.direction)
+            step = world.step(meal, subgoal, Random(0))
+            meal = step.state
+            assert (meal.done, step.reward) == (number, float(number == 4))
+            assert world.score(meal) == number / 4
+        assert step.done
+        assert world.success(meal)
+        assert not world.actions(meal)
+        assert not world.advise(meal)
+        assert tried(world, meal, "eat", "meal", "table").obstacle == "the meal is eaten"
+    assert kitchen.played == len(kitchen.recipe) == 4
 
 
 def test_game_that_gives_no_point_is_an_error():
     game = PaperGame(("dice", "carrot"))
-    world = CookingWorld(Kitchen(game))
+    world, meal = cooking_in(Kitchen(game))
     game.directions = (("dice", "onion"),)
     with pytest.raises(CookingError, match="paper does not do 'dice carrot with knife'"):
-        world.step("dice", "carrot", "knife")
-    assert world.position == 0
+        tried(world, meal, "dice", "carrot", "knife")
 
 
 def test_missing_ingredient_is_an_error():

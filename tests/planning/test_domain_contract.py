@@ -16,6 +16,7 @@ from any_domain_worlds import (
     hanoi,
     run,
 )
+from cooking_kitchens import PAPER_KITCHENS
 
 from llm_planning.domain import is_won, observed, settled
 from llm_planning.environments.catalogue import DOMAINS
@@ -45,6 +46,8 @@ async def opened(name):
         yield await settled(world)
 
 
+UNUSUAL = {"requirements": 3, "actions": 3, "pool": "required"}
+
 WORLDS = {
     "minecraft": of_the_catalogue("minecraft", "mine-a-diamond"),
     "minecraft single": of_the_catalogue("minecraft", "cook-meat", options="single"),
@@ -54,6 +57,10 @@ WORLDS = {
     "home": of_the_catalogue("household", "rearrange"),
     "home with two hands": of_the_catalogue("household", "rearrange", hands=2, home="unseen"),
     "home in full sight": of_the_catalogue("household", "rearrange", sight="full"),
+    "items": of_the_catalogue("minecraft-items", "wooden_pickaxe"),
+    "items by unusual rules": of_the_catalogue("minecraft-items", "furnace", **UNUSUAL),
+    "sets of items": of_the_catalogue("minecraft-goals", "wood", verbs=15, **UNUSUAL),
+    "kitchen": lambda: PAPER_KITCHENS.open("cook-a-meal", PAPER_KITCHENS.settings.read({})),
     "travel": of_the_catalogue("travel", "fly", among="mid", problem=3),
     "trap door": of_the_catalogue("textgame", "trap-door", remember="off"),
     "trap door remembered": of_the_catalogue("textgame", "trap-door", remember="memory"),
@@ -163,6 +170,8 @@ async def test_what_a_world_can_do_beyond_that_fits(world):
         ("trap door remembered", "take crown"),
         ("minecraft", None),
         ("blocks", None),
+        ("items", None),
+        ("items by unusual rules", None),
     ],
 )
 async def test_what_is_impossible_changes_nothing_and_says_why(name, impossible):

@@ -1,6 +1,5 @@
 """Exercises of DRIP's roles in both worlds, and plans at rates that were measured with them."""
 
-import contextlib
 import json
 import re
 from collections import Counter, defaultdict
@@ -11,7 +10,6 @@ import yaml
 from command_line import invoke
 
 import llm_planning.commands.sweep_running as sweep_module
-from llm_planning import model_configs
 from llm_planning.commands.distill_teaching import LessonOptions, _makers
 from llm_planning.environments.blocksworld.blocks import BlockAction, Blocks, Goal, Puzzle
 from llm_planning.environments.blocksworld.domain import Blocksworld
@@ -24,7 +22,7 @@ from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
 from llm_planning.roles.exercises import HELD_OUT, VERDICT, WAY
 from llm_planning.roles.measuring import draw_exercises
-from llm_serving.encoder_engine import EncoderEngine
+from llm_serving import vllm_engine
 from llm_serving.models.folders import cache_folder
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
@@ -55,7 +53,7 @@ def test_the_right_answer_of_every_exercise_is_right(by_role, role):
     for one in by_role[role]:
         grade = one.grade(one.answer)
         assert grade.right, (one.prompt, one.answer)
-        assert grade.said == one.said
+        assert grade.brief == one.brief
         assert grade.items is None or grade.items[0] == grade.items[1]
     assert len({tuple(one.kinds) for one in by_role[role]}) == 1
 
@@ -75,7 +73,7 @@ def test_all_verdicts_are_asked_about_and_only_the_right_one_is_right(by_role):
     for one in by_role["judge"]:
         for said in VERDICTS:
             grade = one.grade(compact({"reason": "so", "verdict": said}))
-            assert (grade.right, grade.said) == (said == one.said, said)
+            assert (grade.right, grade.brief) == (said == one.brief, said)
 
 
 def test_decompositions_are_asked_in_three_ways(by_role):
@@ -112,7 +110,7 @@ def test_subtasks_count_one_by_one(by_role):
 def test_the_end_is_right_at_the_goal_alone(by_role):
     assert {one.kinds["end"] for one in by_role["act"]} == {"done", "not done"}
     for one in by_role["act"]:
-        assert one.grade(compact({"thought": "", "next": "end"})).right is (one.said == "end")
+        assert one.grade(compact({"thought": "", "next": "end"})).right is (one.brief == "end")
 
 
 def test_an_unchanged_state_is_right_where_nothing_changes():
@@ -229,11 +227,11 @@ UNMEASURED = {
     "caption": "free text",
     "reflection": "free text",
     **dict.fromkeys(
-        ("predict", "choose", "correct", "analyse", "rank", "intervene", "tool", "action"),
-        "only planners with a benchmark of their own ask it",
-    ),
-    **dict.fromkeys(
-        ("goal", "position", "explain", "code", "complete", "route", "flights", "product", "fact"),
+        (
+            *("goal", "position", "explain", "code", "complete"),
+            *("route", "flights", "product", "fact"),
+            *("predict", "choose", "correct", "analyse", "rank", "intervene", "tool", "action"),
+        ),
         "no planner has exercises of it",
     ),
 }
@@ -284,16 +282,12 @@ def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
         asked = [one for role, one in answers if role == request.role and one in text]
         return answers[request.role, max(asked, key=len)]
 
-    @contextlib.contextmanager
-    def served(config, encoder, *, limits, beside):
-        if config is None:
-            yield EncoderEngine(encoder)
-            return
-        yield ScriptedEngine(
+    def served(config, *, encoder, beside):
+        return ScriptedEngine(
             says, identity=ModelIdentity(name=config.model, revision="r1", dtype=config.dtype)
         )
 
-    monkeypatch.setattr(model_configs, "serve", served)
+    monkeypatch.setattr(vllm_engine, "VllmEngine", served)
     monkeypatch.setattr(
         sweep_module,
         "identify",

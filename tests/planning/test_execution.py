@@ -9,8 +9,8 @@ from llm_planning.execution.episode import (
     STOP,
     Episode,
     execute,
+    milestone_lines,
     play,
-    told_milestones,
     world_draws,
 )
 from llm_planning.trace import recording
@@ -184,7 +184,7 @@ async def test_milestones_count_moves():
     assert done.metrics()["reached_second_landing"] is False
     assert done.metrics()["steps_to_second_landing"] is None
     assert done.to_json()["milestones"] == done.milestones
-    assert told_milestones(done.milestones) == [
+    assert milestone_lines(done.milestones) == [
         "moves to each milestone: first landing 2, second landing not reached"
     ]
 
@@ -199,7 +199,7 @@ async def test_a_milestone_of_the_start_takes_no_move():
 
 async def test_without_milestones_nothing_is_said_of_them():
     done = await execute(Stairs(), ["up"], seed=0)
-    assert told_milestones(done.milestones) == []
+    assert milestone_lines(done.milestones) == []
     assert "milestones" not in done.to_json()
     assert not any(name.startswith(("reached", "steps_to")) for name in done.metrics())
 

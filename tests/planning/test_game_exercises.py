@@ -69,7 +69,7 @@ def test_exercises_are_the_same_for_every_maker():
     assert {one.kinds["game"] for one in first} == {"custom"}
     for one in first:
         assert one.grade(one.answer).right
-        assert one.grade(one.answer).said == one.said
+        assert one.grade(one.answer).brief == one.brief
 
 
 def test_the_turn_before_is_told_and_no_other():

@@ -105,7 +105,7 @@ def test_right_answers_bring_the_expert_nearer():
     assert len(found) > 100
     for one in found:
         assert one.grade(one.answer).right
-        assert one.grade(one.answer).said == one.said == one.answer
+        assert one.grade(one.answer).brief == one.brief == one.answer
     assert {one.kinds["home"] for one in found} == {"seen"}
     assert {one.kinds["class"] for one in found} == {"simple", "comp"}
     assert len({one.prompt[0] for one in found}) > 25

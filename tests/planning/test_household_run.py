@@ -78,7 +78,7 @@ def test_a_changed_home_is_another_trial(tmp_path):
     assert read({"home": str(path)}).to_json() != before
     with pytest.raises(SettingsError, match=r"flat\.yaml names has changed: restore it"):
         read(before)
-    assert "home_sha256" not in read({"home": "unseen"}).to_json()
+    assert read({"home": "unseen"}).to_json()["home_sha256"] == ""
 
 
 def test_an_episode_has_thirty_actions():
@@ -135,4 +135,5 @@ def test_settings_have_one_source():
         "sight": "room",
         "belief": "uniform",
         "limit": 30,
+        "home_sha256": "",
     }

@@ -9,8 +9,6 @@ from llm_planning.environments.minecraft.goals import (
     GOALS_100,
     GOALS_120,
     PRIOR_GOALS,
-    UnknownGoalSetError,
-    goal_set,
 )
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.text_world import ACTIONS, action_set
@@ -38,13 +36,11 @@ def test_sets_are_of_their_size_and_extend_one_another():
     assert set(GOALS_67) < set(GOALS_100) < set(GOALS_120)
 
 
-def test_goal_set_by_name():
-    assert goal_set("67-goals") == GOALS_67
-    assert goal_set("120-goals") == GOALS_120
-    assert goal_set("redstone") == GOAL_GROUPS_67["Redstone"]
+def test_sets_by_name():
+    assert GOAL_SETS["67-goals"] == GOALS_67
+    assert GOAL_SETS["120-goals"] == GOALS_120
+    assert GOAL_SETS["redstone"] == GOAL_GROUPS_67["Redstone"]
     assert list(GOAL_SETS)[:3] == ["67-goals", "100-goals", "120-goals"]
-    with pytest.raises(UnknownGoalSetError, match="unknown goals '67-goal'; did you mean 67-goals"):
-        goal_set("67-goal")
 
 
 def test_prior_goals():

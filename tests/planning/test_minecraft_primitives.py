@@ -176,7 +176,7 @@ async def test_the_bot_sees_the_state():
     """)
     assert done.error is None
     state = episode.state
-    assert list(map(json.loads, done.said)) == [
+    assert list(map(json.loads, done.messages)) == [
         [0, 0, []],
         True,
         [3, [{"name": "oak_log", "count": 3}]],

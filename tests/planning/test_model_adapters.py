@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from command_line import invoke
 
-from llm_planning import model_configs, session
+from llm_planning import session
 from llm_planning.commands import run as run_module
 from llm_planning.experiments.executors import Answers, Models, identify, open_pool
 from llm_planning.experiments.sweep_files import Trust, UntrustedError
@@ -23,7 +23,7 @@ from llm_planning.model_configs import (
 )
 from llm_planning.roles import OwnModel, read_roles
 from llm_planning.settings import SettingsError
-from llm_serving import gpu_sharing, vllm_arguments
+from llm_serving import gpu_sharing, vllm_arguments, vllm_engine
 from llm_serving.config import EngineConfig
 from llm_serving.errors import AdapterError
 from llm_serving.models import CATALOGUE, Card, TaughtModel
@@ -46,13 +46,12 @@ def adapter(tmp_path, monkeypatch):
     return "one"
 
 
-@contextlib.contextmanager
-def stand_in(config, encoder, *, limits, beside):
+def stand_in(config, *, encoder, beside):
     """Serves the adapters of a configuration, and says in its answers which of them was asked."""
     served = tuple(AdapterIdentity(name=name, revision=f"1+{name}") for name in config.adapters)
     identity = ModelIdentity(name=config.model, revision="1", dtype="none", adapters=served)
     OPENED.append(config)
-    yield ScriptedEngine(lambda request: request.adapter or "base", identity=identity)
+    return ScriptedEngine(lambda request: request.adapter or "base", identity=identity)
 
 
 OPENED = []
@@ -62,7 +61,7 @@ OPENED = []
 def opened(monkeypatch, tmp_path):
     OPENED.clear()
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(model_configs, "serve", stand_in)
+    monkeypatch.setattr(vllm_engine, "VllmEngine", stand_in)
     return OPENED
 
 
@@ -344,7 +343,7 @@ def test_a_taught_folder_s_content_makes_another_trial(adapter, tmp_path):
     merged = tmp_path / "merged"
     merged.mkdir()
     (merged / "config.json").write_text("{}")
-    assert "taught_sha256" not in EngineConfig(model="merged").model_dump(mode="json")
+    assert EngineConfig(model="merged").model_dump(mode="json")["taught_sha256"] == ""
     (merged / "taught.json").write_text("{}")
     assert EngineConfig(model="merged").model_dump(mode="json")["taught_sha256"]
 

@@ -44,7 +44,7 @@ def test_right_is_where_the_law_has_a_thing(way):
     for place, weight in zip(home.places, law, strict=True):
         assert one.grade(f"{place.relation} the {place.name}").right == (weight > 0)
     likeliest = home.places[max(range(len(law)), key=law.__getitem__)]
-    assert one.answer == one.said == f"{likeliest.relation} the {likeliest.name}"
+    assert one.answer == one.brief == f"{likeliest.relation} the {likeliest.name}"
 
 
 def test_an_answer_with_one_wrong_place_is_wrong():

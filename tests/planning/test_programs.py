@@ -86,7 +86,7 @@ async def test_each_call_is_an_action_and_the_bot_sees_its_state():
       bot.chat(`slipped: ${await go(bot, "slip")}`);
     """)
     assert done.error is None
-    assert done.said == ("at 0", "at 1: true", "slipped: false")
+    assert done.messages == ("at 0", "at 1: true", "slipped: false")
     assert [move.action for move in done.moves] == ["up", "slip"]
     assert episode.state == (1, 1)
     assert str(done) == (
@@ -109,7 +109,7 @@ async def test_a_program_can_catch_a_refusal():
       await go(bot, "up");
     """)
     assert done.error is None
-    assert done.said == ("fly: no fly",)
+    assert done.messages == ("fly: no fly",)
 
 
 async def test_impossible_arguments_are_no_action():
@@ -123,9 +123,9 @@ async def test_the_end_of_the_episode_ends_the_program_without_an_error():
       for (;;) { try { await go(bot, "up"); } catch { bot.chat("never"); } }
     """)
     assert episode.over
-    assert (done.error, done.said, len(done.moves)) == (None, (), 5)
+    assert (done.error, done.messages, len(done.moves)) == (None, (), 5)
     again, _ = await climb('bot.chat("on"); await go(bot, "up"); bot.chat("off");', episode=episode)
-    assert (again.error, again.said, again.moves) == (None, ("on",), ())
+    assert (again.error, again.messages, again.moves) == (None, ("on",), ())
 
 
 async def test_feedback_counts_from_where_the_program_began():
@@ -169,13 +169,13 @@ async def test_an_error_of_the_world_is_not_the_programs():
 
 async def test_what_a_program_says_is_bounded_and_has_no_control_characters():
     done, _ = await climb(r'bot.chat("\u001b[2J" + "a".repeat(10000));')
-    (said,) = done.said
+    (said,) = done.messages
     assert len(said) == 200
     assert said.isprintable()
 
 
 def test_feedback_tells_the_last_twenty():
-    told = str(Feedback(said=tuple(map(str, range(25)))))
+    told = str(Feedback(messages=tuple(map(str, range(25)))))
     assert told.splitlines()[:4] == ["No error.", "Chat:", "- (5 earlier)", "- 5"]
 
 

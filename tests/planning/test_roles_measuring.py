@@ -443,4 +443,3 @@ def test_names_that_cannot_be_held_out():
         DOMAINS["minecraft"].holding_out(["comPass"])
     with pytest.raises(DomainError, match="textgame has no teacher, so 'x' cannot be held out"):
         DOMAINS["textgame"].holding_out(["x"])
-    assert "hold_out" not in MeasureSettings.read({}).to_json()

@@ -471,7 +471,7 @@ async def test_a_game_advises_its_walkthrough_and_the_way_back_to_it(done, advis
 
 async def test_a_game_without_a_walkthrough_says_so():
     outcome = prepare("llm-agent", settings={"roles": "rules"})
-    assert outcome.domain_name == "textgame"
+    assert outcome.domain.name == "textgame"
     game = SnapshotGame(TrapDoor())
     game.walkthrough = ()
     with pytest.raises(Exception, match="trap-door comes without a walkthrough, so no rule knows"):

@@ -17,13 +17,12 @@ from llm_planning.registry import find_planner, spec_of
 from llm_planning.roles import Engines, metered
 from llm_planning.running import (
     find_where,
-    fitting_domains,
     prepare,
     prepare_with,
     run_planner,
 )
 from llm_planning.settings import Settings, SettingsError
-from llm_planning.specs import Benchmark, UnknownTaskError, planner
+from llm_planning.specs import UnknownTaskError, planner, why_unfit
 from llm_planning.trace import recording
 from llm_serving.request import Request
 from llm_serving.scripted import ScriptedEngine
@@ -57,8 +56,7 @@ class Line(Domain[int, str]):
 @planner("told", settings=Walk)
 async def told(run):
     """Says what it was given."""
-    goal = None if run.world is None else run.world.goal
-    said = (run.domain, run.task, str(goal), str(run.settings.length), str(run.seed))
+    said = (run.domain, run.task, run.world.goal, str(run.settings.length), str(run.seed))
     return Outcome(success=None, plan=said, metrics={}, trace={}, text="")
 
 
@@ -69,7 +67,6 @@ class HasMap(Protocol):
 
 
 MAPPED = replace(told, name="mapped", needs=(HasMap,))
-OWN_WORLDS = replace(told, benchmark=Benchmark(domain="games", tasks=("chess", "go")))
 
 
 async def plan_of(prepared):
@@ -96,27 +93,29 @@ async def test_a_domain_that_is_open_is_taken_as_it_is():
 
 async def test_an_open_domain_has_the_names_that_a_sweep_would_give_it():
     prepared = prepare_with("uct", Minecraft(task="cook-meat"), settings={})
-    assert (prepared.domain_name, prepared.task) == ("minecraft", "cook-meat")
+    assert (prepared.domain.name, prepared.task) == ("minecraft", "cook-meat")
     prepared = prepare_with("uct", trap_door(), settings={})
-    assert (prepared.domain_name, prepared.task) == ("textgame", "textgame")
+    assert (prepared.domain.name, prepared.task) == ("textgame", "textgame")
     told_of = Line()
     told_of.task = 3
     assert prepare_with(told, told_of, settings={}).task == "line"
 
 
-async def test_a_benchmark_s_planner_opens_its_own_worlds():
-    prepared = prepare(OWN_WORLDS, settings={})
-    assert await plan_of(prepared) == ("games", "chess", "None", "2", "7")
-    assert prepare(OWN_WORLDS, domain="games", task="go", settings={}).task == "go"
-    assert [*fitting_domains(OWN_WORLDS)] == []
-    with pytest.raises(DomainError, match="in its own benchmark games only, not in minecraft"):
-        prepare(OWN_WORLDS, domain="minecraft", settings={})
-    with pytest.raises(UnknownTaskError, match="unknown task 'gi' of games; did you mean go"):
-        prepare(OWN_WORLDS, task="gi", settings={})
+def test_where_a_planner_cannot_plan_is_said_in_one_way():
+    line = spec_of(Line)
+    said = "planner mapped needs a domain that has a map; line does not"
+    assert why_unfit(MAPPED, line) == said
+    assert why_unfit(told, line) is None
+    with pytest.raises(DomainError, match=f"{said}: docs/extending.md says how to add `map`"):
+        prepare(MAPPED, domain=line, settings={})
+    with pytest.raises(DomainError, match="planner mapped needs a domain: name one"):
+        prepare(MAPPED, settings={})
+    with pytest.raises(UnknownTaskError, match="unknown task 'lift' of line; did you mean left"):
+        prepare(told, domain=line, task="lift", settings={})
 
 
 def test_a_task_tells_the_domain_where_only_one_has_it(monkeypatch):
-    assert prepare("too", task="cook-meat", settings={}).domain_name == "minecraft"
+    assert prepare("too", task="cook-meat", settings={}).domain.name == "minecraft"
     assert find_where(find_planner("uct"), domain=None, task="cook-meat").name == "minecraft"
     with pytest.raises(UnknownTaskError, match="did you mean cook-meat"):
         prepare("uct", task="cook-meet", settings={})

@@ -377,14 +377,12 @@ def test_anchors_may_be_repeated(load):
     ]
 
 
-def test_settings_that_were_added_later_are_swept_and_excluded_like_others(load):
-    """A trial that does not say `roles` is the one with its default."""
+def test_a_default_that_is_written_down_makes_the_same_trial(load):
     plain = load(plain="{planners: puct, tasks: cook-meat}")
-    said = load(said="{planners: puct, tasks: cook-meat, settings: {roles: llm}}")
-    assert said.trials == plain.trials
-    assert "roles" not in plain.trials[0].settings
+    written = load(written="{planners: puct, tasks: cook-meat, settings: {roles: llm}}")
+    assert written.trials == plain.trials
     both = load(both="{planners: puct, tasks: cook-meat, settings: {roles: [llm, rules]}}")
-    assert [trial.settings.get("roles") for trial in both.trials] == [None, "rules"]
+    assert [trial.settings["roles"] for trial in both.trials] == ["llm", "rules"]
     left = load(
         left="{planners: puct, tasks: cook-meat, settings: {roles: [llm, rules]}, "
         "exclude: {settings: {roles: llm}}}"

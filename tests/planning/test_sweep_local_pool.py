@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from dataclasses import replace
 
 import pytest
 from catalogues import listed
@@ -15,7 +14,7 @@ from llm_planning.outcome import Outcome
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
-from llm_planning.specs import Benchmark, planner
+from llm_planning.specs import planner
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 from llm_serving.request import Request
@@ -172,7 +171,12 @@ async def run_for_a_while(pool, engine, samples):
     for _ in range(samples):
         limits.append(pool.limit)
         while len(tasks) < pool.limit:
-            asked = {"planner": "asker", "domain": "nowhere", "task": "one", "settings": {}}
+            asked = {
+                "planner": "asker",
+                "domain": "multiplication",
+                "task": "product",
+                "settings": {},
+            }
             trial = cot(len(engine.requests), **asked)
             task = asyncio.ensure_future(pool.run(trial))
             tasks.add(task)
@@ -184,8 +188,7 @@ async def run_for_a_while(pool, engine, samples):
 
 async def test_the_limit_fills_the_batch(monkeypatch):
     monkeypatch.setattr(pool_module, "SAMPLE_EVERY", 0.004)
-    nowhere = Benchmark(domain="nowhere", tasks=("one",))
-    listed(monkeypatch, PLANNERS, "asker", replace(ask, benchmark=nowhere))
+    listed(monkeypatch, PLANNERS, "asker", ask)
     engine = LoadedEngine(SCRIPT, delay=lambda request: 0.02)
     pool = LocalPool(Engines(engine), most=100, gauges=(engine,))
     limits = await run_for_a_while(pool, engine, 60)

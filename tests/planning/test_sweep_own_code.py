@@ -328,5 +328,5 @@ def test_domains_are_swept_like_anything_else(mine):
         ("world.py:Line", 1),
         ("more.py:Long", 0),
     ]
-    assert prepare_trial(trials[-1]).domain_name == "more.py:Long"
+    assert prepare_trial(trials[-1]).domain.name == "more.py:Long"
     assert trials[0].source != trials[-1].source

@@ -36,7 +36,7 @@ def test_the_right_answer_of_every_exercise_is_right(by_role, role):
     for one in by_role[role]:
         grade = one.grade(one.answer)
         assert grade.right, (one.prompt, one.answer)
-        assert grade.said == one.said or role == "dynamics"
+        assert grade.brief == one.brief or role == "dynamics"
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -69,7 +69,7 @@ def test_a_useless_option_is_wrong(by_role, role):
         first.update(verb="equip", quantity=1, item="bread")
         grade = one.grade(json.dumps(said, separators=(",", ":")))
         assert not grade.right
-        assert grade.said == "equip 1 bread"
+        assert grade.brief == "equip 1 bread"
 
 
 def test_only_the_first_option_of_a_proposal_counts(by_role):

@@ -20,7 +20,7 @@ from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.roles import Feasibility, OptionQuestion, is_near
 from llm_planning.planners.tree_of_options.specs import SPECS
 from llm_planning.roles import Engines, Errors, Oracle
-from llm_planning.roles.oracles import tell
+from llm_planning.roles.oracles import oracle_lines
 from llm_planning.settings import SettingsError
 from llm_planning.trace import recording
 from llm_serving.encoder_engine import EncoderEngine
@@ -47,7 +47,7 @@ async def test_right_rules_reach_the_goal_without_a_model(name):
     described = outcome.trace["oracles"]
     imagines = {"dynamics"} if "rules_see" in PLANNERS[name].settings.known_keys() else set()
     assert {one["role"] for one in described} <= {*PLANNERS[name].roles, *imagines}
-    (line,) = tell(described)
+    (line,) = oracle_lines(described)
     assert line.endswith(
         ": rate 1.0, unit answer, kind independent; "
         "drawn by (seed, role, *situation, asking), seed 0"

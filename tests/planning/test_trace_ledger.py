@@ -20,7 +20,7 @@ from llm_planning.planners.xenon.notes import Belief, GraphNotes
 from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_puct
 from llm_planning.trace import recording
-from llm_planning.trace_file import decode_trace, encode_trace, summary_of, told_outcome
+from llm_planning.trace_file import decode_trace, encode_trace, outcome_json, summary_of
 from llm_serving.request import Message, Request
 from llm_serving.scripted import ScriptedEngine
 from llm_serving.vllm_stats import EngineLoad
@@ -103,7 +103,7 @@ async def lived(*, delays, worth=0.5, batch=4):
 
 
 def lines_of(events):
-    outcome = told_outcome(
+    outcome = outcome_json(
         success=True,
         plan=("dig",),
         metrics={"reward": 1.0, "saved": len(events)},

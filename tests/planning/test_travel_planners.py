@@ -23,9 +23,7 @@ LITTLE = {
 """Of these a planner is given what it knows."""
 
 JOURNEYS = sorted(
-    spec.name
-    for spec in PLANNERS.values()
-    if spec.name != "measure" and not spec.benchmark and not spec.lacks(TRAVEL)
+    spec.name for spec in PLANNERS.values() if spec.name != "measure" and not spec.lacks(TRAVEL)
 )
 
 

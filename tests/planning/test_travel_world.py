@@ -15,7 +15,7 @@ from llm_planning.environments.travel.files import BUNDLED, GraphError, graph_ha
 from llm_planning.environments.travel.graph import City, FlightGraph, folded, plain, spelled
 from llm_planning.environments.travel.language import Flight, city_name
 from llm_planning.environments.travel.pairs import Pair, cities, pairs
-from llm_planning.registry import why_unfit
+from llm_planning.registry import why_named_unfit
 from llm_planning.roles.options import several_options
 from llm_planning.settings import SettingsError
 from llm_serving.answers import constraint_of, parse
@@ -206,9 +206,9 @@ def test_keys_that_differ_in_signs_alone_are_told_apart():
 
 @pytest.mark.parametrize("planner", ["llm-mcts", "llm-mcts-plus", "llm-mcts-policy"])
 def test_where_nothing_is_hidden_llm_mcts_says_why_it_does_not_fit(planner):
-    assert "what is believed" in why_unfit(planner, "travel")
-    assert why_unfit("l-model", "travel") is None
-    assert "flies from one city to another" in why_unfit("l-model", "household")
+    assert "what is believed" in why_named_unfit(planner, "travel")
+    assert why_named_unfit("l-model", "travel") is None
+    assert "flies from one city to another" in why_named_unfit("l-model", "household")
 
 
 # --- files of others ------------------------------------------------------------------------------

@@ -64,19 +64,19 @@ def test_every_number_is_that_of_the_report(worlds, data):
 
 def test_empty_cells_say_why(data):
     said = {
-        (planner, domain): (one["kind"], one["said"])
+        (planner, domain): (one["kind"], one["reason"])
         for planner, domains in data["absent"].items()
         for domain, one in domains.items()
     }
     assert said == {
         ("too", "textgame"): (
             "unfit",
-            "too needs a domain that names its options and has a model of its state; textgame does "
-            "not",
+            "planner too needs a domain that names its options and has a model of its state; "
+            "textgame does not",
         ),
         ("cot", "textgame"): (
             "unfit",
-            "cot needs a domain that names its options; textgame does not",
+            "planner cot needs a domain that names its options; textgame does not",
         ),
         ("cot", "blocksworld"): (
             "excluded",

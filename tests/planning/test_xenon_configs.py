@@ -12,10 +12,9 @@ import re
 from pathlib import Path
 
 import pytest
-from runs import run_in
 
 from llm_planning.environments.minecraft import controller
-from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67, GOAL_SETS, GOALS_67
+from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67, GOALS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.experiments.grid import load_sweep
@@ -23,7 +22,8 @@ from llm_planning.experiments.papers import find_paper
 from llm_planning.planners.xenon.given_goal import true_knowledge
 from llm_planning.planners.xenon.learning_report import MARKS
 from llm_planning.planners.xenon.specs import SPECS
-from llm_planning.registry import find_planner
+from llm_planning.roles import Engines
+from llm_planning.running import prepare
 from llm_serving.scripted import ScriptedEngine
 
 PAPER = find_paper("xenon")
@@ -48,11 +48,7 @@ def keys(sweep):
 
 
 LEARNED, TRUE = ("table18", "table19"), ("table20", "table21")
-LEARNING = [
-    table
-    for table in PUBLISHED
-    if find_planner(trials(table)[0].planner).benchmark.tasks == tuple(GOAL_SETS)
-]
+LEARNING = [table for table in PUBLISHED if trials(table)[0].domain == "minecraft-goals"]
 """Tables of learning runs."""
 
 
@@ -148,16 +144,16 @@ def test_a_curve_stands_where_its_metric_was_taken(table):
 
 
 async def test_every_metric_that_is_measured_is_reported():
-    spec = find_planner("xenon")
-    settings = spec.settings.read({"roles": "table12", "steps": 20, "requirements": 3})
-    outcome = await spec.run(run_in(None, settings, ScriptedEngine({}), task="67-goals"))
+    settings = {"roles": "table12", "steps": 20, "requirements": 3}
+    prepared = prepare("xenon", task="67-goals", settings=settings)
+    outcome = await prepared.run(Engines(ScriptedEngine({})), 0)
     for table in LEARNING:
         for column, metric in metrics_of(table):
             name = re.sub(r"_(at|after)_\d+$", "_at_20", metric)
             assert name in outcome.metrics, (table, column.key)
 
 
-# The benchmark of given goals ---------------------------------------------------------------------
+# Given goals --------------------------------------------------------------------------------------
 
 
 def printed(tables):

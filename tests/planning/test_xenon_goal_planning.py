@@ -4,7 +4,6 @@ import json
 import math
 
 import pytest
-from runs import run_in
 from xenon_builders import agent
 
 from llm_planning.environments.minecraft import controller
@@ -19,6 +18,8 @@ from llm_planning.planners.xenon.goal_planning import SuccessesTakenOver
 from llm_planning.planners.xenon.memory import ActionMemory
 from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledge
 from llm_planning.planners.xenon.specs import SPECS
+from llm_planning.roles import Engines
+from llm_planning.running import prepare
 from llm_serving.scripted import ScriptedEngine
 
 BOOK = RuleBook.load()
@@ -32,8 +33,8 @@ def perfect(monkeypatch, *, stall=0.0, rescue=1.0):
 
 
 async def plan(name, task, *, engine=None, seed=0, **settings):
-    spec, engine = PLANNERS[name], engine or ScriptedEngine({})
-    return await spec.run(run_in(None, spec.settings.read(settings), engine, task=task, seed=seed))
+    prepared = prepare(name, task=task, settings=settings)
+    return await prepared.run(Engines(engine or ScriptedEngine({})), seed)
 
 
 async def oracle(task, *, seed=0):

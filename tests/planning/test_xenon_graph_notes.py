@@ -4,19 +4,18 @@ import json
 
 import pytest
 from command_line import invoke
-from cooking_kitchens import cut_and_cooked, sticky
-from runs import run_in
+from cooking_kitchens import PAPER_KITCHENS, sticky
 from xenon_builders import LOGS, PLANKS, VERBS, agent, book_of
 
 from llm_planning.environments.minecraft.rulebook import ItemRule
 from llm_planning.environments.minecraft.text_world import TextWorld
-from llm_planning.planners.xenon import cooking
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.baselines import AsPredicted, Rand
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
 from llm_planning.planners.xenon.notes import Belief, GraphNotes, notes_on
-from llm_planning.planners.xenon.settings import XenonCookingSettings
+from llm_planning.roles import Engines
+from llm_planning.running import prepare
 from llm_planning.trace import recording
 from llm_serving.scripted import ScriptedEngine
 
@@ -168,9 +167,9 @@ def test_a_given_goal_leaves_its_subgoals_and_no_graph(planner, tmp_path):
 
 async def test_a_cook_leaves_its_directions_and_its_tools(tmp_path):
     given = {"roles": sticky(tmp_path, 0.0), "episodes": 4, "games": 2, "K": 0}
-    run = run_in(None, XenonCookingSettings.read(given), ScriptedEngine({}), task="cook-a-meal")
+    prepared = prepare("xenon-cooking", domain=PAPER_KITCHENS, settings=given)
     with recording() as trace:
-        outcome = await cooking.cook_meals(run, planner="xenon-cooking", kitchens_of=cut_and_cooked)
+        outcome = await prepared.run(Engines(ScriptedEngine({})), 0)
     steps = lines(trace.events, "execution")
     tried = [step for episode in outcome.trace["episodes"] for step in episode["steps"]]
     assert [one["action"] for one in steps] == [

@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 from command_line import invoke
 
+from llm_planning.environments.minecraft.items import MINECRAFT_GOALS
 from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.planners.xenon import learning
@@ -18,6 +19,7 @@ from llm_planning.planners.xenon.learning_report import Curve
 from llm_planning.planners.xenon.plus import XenonPlus
 from llm_planning.planners.xenon.saved import Saved, SavedKnowledgeError
 from llm_planning.planners.xenon.specs import SPECS
+from llm_planning.running import prepare
 from llm_planning.session import plan
 from llm_planning.settings import SettingsError
 from llm_serving.encoder import TextEncoder
@@ -26,7 +28,7 @@ from llm_serving.errors import NoModelError
 
 ORACLE = {"roles": "table12"}
 PLANNERS = {spec.name: spec for spec in SPECS}
-LEARNERS = [spec.name for spec in SPECS if "67-goals" in spec.benchmark.tasks]
+LEARNERS = [spec.name for spec in SPECS if not spec.lacks(MINECRAFT_GOALS)]
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +129,11 @@ async def test_rules_change_at_their_step_though_nothing_is_left_to_try(engine):
     assert before[-1][1] == 67
     after = [(steps, obtained) for steps, _, obtained in curve if steps >= 3000]
     assert after[0] == (3000, 67 - 7)
+
+
+async def test_a_change_of_nothing_is_refused(engine):
+    with pytest.raises(SettingsError, match="change_at=9: no rules change; give requirements or"):
+        await learn(engine, change_at=9)
 
 
 async def test_xenon_learns_rules_that_change_and_adam_does_not(engine):
@@ -253,7 +260,7 @@ def test_without_a_model_whoever_the_user_named_answers(said):
 )
 def test_impossible_settings_name_their_remedy(values, says):
     with pytest.raises(SettingsError, match=says):
-        PLANNERS["xenon"].settings.read(values)
+        prepare("xenon", settings=values)
 
 
 def test_a_curve_says_where_it_stood():

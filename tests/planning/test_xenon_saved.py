@@ -7,14 +7,13 @@ import asyncio
 import json
 import os
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
-from cooking_kitchens import cut_and_cooked, sticky
+from cooking_kitchens import PAPER_KITCHENS, sticky
 from hostile.folders import saved_files
-from runs import run_in
 
+from llm_planning.environments.cooking.domain import COOKING
 from llm_planning.planners.xenon.cooking import COOKS
 from llm_planning.planners.xenon.graph import DependencyGraph
 from llm_planning.planners.xenon.learning import AGENTS
@@ -25,6 +24,8 @@ from llm_planning.planners.xenon.saved import (
     save_knowledge,
 )
 from llm_planning.planners.xenon.specs import SPECS
+from llm_planning.roles import Engines
+from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
 from llm_serving.scripted import ScriptedEngine
 
@@ -35,11 +36,11 @@ LEARNING = {"roles": "table12", "requirements": 3, "pool": "required", "steps": 
 
 async def run_and_save(spec, folder, *, episodes):
     path = folder / f"{spec.name}.json"
-    cooking = spec.benchmark.domain == "cooking"
-    run = partial(spec.run, kitchens_of=cut_and_cooked) if cooking else spec.run
+    cooking = not spec.lacks(COOKING)
     values = {"roles": Path(sticky(folder, 0.3)).name} if cooking else LEARNING
-    settings = spec.settings.read({**values, "episodes": episodes, "save": str(path)})
-    await run(run_in(None, settings, ScriptedEngine({}), task=spec.benchmark.tasks[0], seed=2))
+    given = {**values, "episodes": episodes, "save": str(path)}
+    prepared = prepare(spec, domain=PAPER_KITCHENS if cooking else None, settings=given)
+    await prepared.run(Engines(ScriptedEngine({})), 2)
     return path
 
 

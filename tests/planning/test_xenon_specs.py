@@ -1,17 +1,18 @@
 """Every planner of the paper does what its spec says."""
 
 import json
-from functools import partial
 
 import pytest
-from cooking_kitchens import cut_and_cooked
+from cooking_kitchens import PAPER_KITCHENS
 
+from llm_planning.environments.cooking.domain import COOKING
 from llm_planning.environments.minecraft import controller
 from llm_planning.environments.minecraft.controller_data import Gathering, Profile
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
-from llm_planning.specs import Run
+from llm_planning.running import find_where, prepare
+from llm_planning.specs import known_keys
 from llm_serving.scripted import ScriptedEngine
 
 ANSWERS = {
@@ -42,33 +43,26 @@ async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
     stalling = Gathering(find=1, take=1, stall=0.5 if "intervene" in spec.roles else 0.0)
     profile = Profile(items={}, tiers=(stalling,) * 5, make=1, vain=600, rescue=1.0)
     monkeypatch.setattr(controller, "PROFILES", {"minerl": profile})
-    run = spec.run
-    if spec.benchmark.domain == "cooking":
-        run = partial(run, kitchens_of=cut_and_cooked)
+    cooks = not spec.lacks(COOKING)
     values = {
         "steps": 1000,
-        "episodes": 2 if spec.benchmark.domain == "cooking" else 1,
+        "episodes": 2 if cooks else 1,
         "games": 1,
         "requirements": 1,
         "graph": "initial",
         "see": "both",
     }
-    known = spec.settings.known_keys()
+    domain = find_where(spec, domain=PAPER_KITCHENS if cooks else None, task=None)
+    known = {*known_keys(spec, domain)} - spec.never_read
     engine, *others = [
         ScriptedEngine(ANSWERS, score=lambda _, choices: [-float(len(c)) for c in choices])
         for _ in ("", *spec.roles)
     ]
     engines = dict(zip(spec.roles, others, strict=True))
-    tasks = spec.benchmark.tasks
-    given = Run(
-        domain=spec.benchmark.domain,
-        task="67-goals" if "67-goals" in tasks else tasks[-1],
-        world=None,
-        engines=Engines(engine, engines),
-        settings=spec.settings.read({k: v for k, v in values.items() if k in known}),
-        seed=0,
-    )
-    await run(given)
+    task = "67-goals" if "67-goals" in domain.tasks else domain.tasks[-1]
+    settings = {key: value for key, value in values.items() if key in known}
+    prepared = prepare(spec, domain=domain, task=task, settings=settings)
+    await prepared.run(Engines(engine, engines), 0)
     # The default engine embeds names; each role's own engine answers its questions.
     assert set(engine.counters.roles) <= {"similarity"}
     asked = {role for role, one in engines.items() if one.counters.roles}

@@ -268,12 +268,6 @@ def test_a_configuration_holds_the_content_of_its_template(tmp_path):
     assert EngineConfig(model="m", chat_template=config.chat_template) != EngineConfig(model="m")
 
 
-def test_keys_of_trials_without_a_template_are_what_they_were():
-    assert (
-        not {"chat_template", "chat_template_kwargs"} & EngineConfig(model="m").model_dump().keys()
-    )
-
-
 @pytest.mark.parametrize("given", ["nowhere.jinja", "", "just words"])
 def test_a_template_s_file_that_is_none_is_refused(tmp_path, given):
     (tmp_path / "a").write_text("no template")

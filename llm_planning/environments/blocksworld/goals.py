@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.environments.blocksworld.blocks import Goal, fact_text, standing
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _circle(stated: dict[str, Fact]) -> str:
             under = below[under]
         if under == block:
             told = " ".join(fact_text(stated[one]) for one in circle)
-            return f"{shown(told)[1:-1]} go in a circle"
+            return f"{quote(told)[1:-1]} go in a circle"
     return ""
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.environments.blocksworld.blocks import TABLE, Blocks, Goal, Puzzle, fact_text
 from llm_planning.environments.blocksworld.goals import contradiction, definite, vague
 from llm_planning.environments.blocksworld.language import HELD
@@ -128,7 +128,7 @@ def _sections(path: Path, parts: Iterable[Expression]) -> dict[str, list[Express
         key = part[0] if isinstance(part, list) and part else part
         if not isinstance(part, list) or not isinstance(key, str) or key not in _SECTIONS:
             known = remedy(key, _SECTIONS) if isinstance(key, str) else f"known: {_SECTIONS}"
-            refuse(path, f"the section {shown(key)} is not of Blocksworld; {known}")
+            refuse(path, f"the section {quote(key)} is not of Blocksworld; {known}")
         if key in sections:
             refuse(path, f"it has two sections ({key} ...)")
         sections[key] = part[1:]
@@ -175,12 +175,12 @@ def _objects(
                 robots += names[untyped:]
                 del names[untyped:]
             elif not isinstance(kind, str) or kind not in _BLOCK_TYPES:
-                refuse(path, f"(:objects ...) has the type {shown(kind)}: all objects are blocks")
+                refuse(path, f"(:objects ...) has the type {quote(kind)}: all objects are blocks")
             untyped = len(names)
         elif not isinstance(word, str) or not _NAME.fullmatch(word) or word in {TABLE, HELD}:
             refuse(
                 path,
-                f"(:objects ...) has {shown(word)}: the name of a block is up to 32 letters, "
+                f"(:objects ...) has {quote(word)}: the name of a block is up to 32 letters, "
                 f"digits, - and _, and neither {TABLE} nor {HELD}",
             )
         else:
@@ -193,7 +193,7 @@ def _objects(
     if not 1 <= len(names) <= MOST_BLOCKS:
         refuse(path, f"it has {len(names)} blocks: 1 to {MOST_BLOCKS} are possible")
     if len(robots) > 1:
-        refuse(path, f"it has the robots {shown(' '.join(robots))}: one hand is possible")
+        refuse(path, f"it has the robots {quote(' '.join(robots))}: one hand is possible")
     return tuple(sorted(names)), tuple(robots)
 
 
@@ -294,7 +294,7 @@ class _Facts:
         for block in blocks:
             if block not in self.blocks:
                 where = f"which is not in (:objects ...): {remedy(block, self.blocks)}"
-                refuse(self.path, f"{told} about {shown(block)}, {where}")
+                refuse(self.path, f"{told} about {quote(block)}, {where}")
         return (name, *blocks)
 
 
@@ -377,7 +377,7 @@ def _goal(
         told = " ".join(f"(not {fact_text(fact)})" for fact in vague(goal))
         refuse(
             path,
-            f"the goal has {shown(told)[1:-1]}, {len(vague(goal))} facts that name no place: up to "
+            f"the goal has {quote(told)[1:-1]}, {len(vague(goal))} facts that name no place: up to "
             f"{MOST_VAGUE} are possible",
         )
     why = contradiction(facts, without)

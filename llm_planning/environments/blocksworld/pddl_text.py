@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from llm_kernels.files import read_regular
 from llm_kernels.lines import lines_in
-from llm_kernels.quoting import LONGEST_VALUE, printable, shown
+from llm_kernels.quoting import LONGEST_VALUE, printable, quote
 from llm_planning.domain import DomainError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _forms(path: Path, content: bytes) -> Iterator[tuple[int, list[Expression]]]
                 begun = number
             open_.append(inner)
         elif not open_:
-            refuse(path, f"line {number}: {shown(token)} stands outside of (define ...)")
+            refuse(path, f"line {number}: {quote(token)} stands outside of (define ...)")
         elif token == ")":
             form = open_.pop()
             if not open_:

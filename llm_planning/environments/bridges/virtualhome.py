@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_kernels.files import at_home, parse_json, read_regular
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.environments.household.home import (
     MOST_OF_A_NAME,
     PACKAGED,
@@ -167,7 +167,7 @@ def _scene(content: bytes, name: str) -> Scene:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "the file"
-        given = "" if first["type"] == "missing" else f"={shown(first['input'])}"
+        given = "" if first["type"] == "missing" else f"={quote(first['input'])}"
         raise HomeError(f"home={name}: {key}{given} is not possible: {first['msg']}") from error
     except HomeError:
         raise

@@ -1,4 +1,4 @@
-"""One real game with all ingredients at hand, and the episodes that are played in it.
+"""One real game with all ingredients at hand.
 
 Refused subgoals never reach the game. So every episode visits the same sequence of states: the
 first one, then one after each direction of the cookbook. The game is deterministic. A kitchen plays
@@ -11,14 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from llm_planning.environments.cooking.recipes import (
-    ACTIONS,
-    TOOLS,
     CookingError,
     command,
-    fits,
     read_cookbook,
 )
-from llm_planning.names import remedy
 
 if TYPE_CHECKING:
     from llm_planning.environments.cooking.recipes import Direction
@@ -114,81 +110,3 @@ class Kitchen:
                 f"{reply.text!r}"
             )
         self._answers.append(reply)
-
-
-class EpisodeOverError(RuntimeError):
-    """The episode is over, so it has no next direction."""
-
-
-class CookingWorld:
-    """One episode: subgoals (executable action, ingredient, tool) against a cookbook's plan.
-
-    A subgoal is tried on the next direction. If it is not valid for it, it is refused: it costs a
-    step and does not reach the game, where it could ruin the meal for good.
-
-    Args:
-        kitchen: shared by all episodes of one game.
-        max_steps: timesteps after which the episode ends.
-
-    Attributes:
-        name: of the game.
-        recipe: the plan: (cookbook action, ingredient) pairs.
-        steps: timesteps so far, refused ones included.
-        position: directions carried out so far.
-    """
-
-    def __init__(self, kitchen: Kitchen, *, max_steps: int = 50) -> None:
-        self._kitchen = kitchen
-        self.name = kitchen.name
-        self.recipe = kitchen.recipe
-        self.max_steps = max_steps
-        self.steps = 0
-        self.position = 0
-
-    @property
-    def direction(self) -> Direction:
-        """The next direction.
-
-        Raises:
-            EpisodeOverError: the episode is over.
-        """
-        if self.done:
-            raise EpisodeOverError(f"the episode in {self.name} is over: begin another")
-        return self.recipe[self.position]
-
-    @property
-    def success(self) -> bool:
-        """Whether the plan is completed and the meal eaten."""
-        return self.position == len(self.recipe)
-
-    @property
-    def done(self) -> bool:
-        """Whether the episode is over."""
-        return self.success or self.steps >= self.max_steps
-
-    def step(self, action: str, ingredient: str, tool: str) -> bool:
-        """Tries a subgoal.
-
-        Args:
-            action: one of `ACTIONS`.
-            ingredient: the ingredient or the meal.
-            tool: one of `TOOLS`.
-
-        Returns:
-            Whether the subgoal was valid for the next direction, and so was done in the game.
-
-        Raises:
-            EpisodeOverError: the episode is over.
-            ValueError: the action or the tool does not exist.
-            CookingError: the game did not do what its cookbook says.
-        """
-        direction = self.direction
-        for word, known in ((action, ACTIONS), (tool, TOOLS)):
-            if word not in known:
-                raise ValueError(f"no action or tool is called {word!r}; {remedy(word, known)}")
-        self.steps += 1
-        if ingredient != direction.ingredient or not fits(direction, action, tool):
-            return False
-        self._kitchen.carry_out(self.position, tool)
-        self.position += 1
-        return True

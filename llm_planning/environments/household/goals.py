@@ -13,7 +13,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
 
-from llm_kernels.quoting import LONGEST_VALUE, shown
+from llm_kernels.quoting import LONGEST_VALUE, quote
 from llm_planning.domain import DomainError
 from llm_planning.environments.household.names import plural, unique_name
 from llm_planning.names import remedy
@@ -82,7 +82,7 @@ def read_goal(text: str, home: Home) -> tuple[Wanted, ...]:
             than there are.
     """
     if len(text) > LONGEST_GOAL:
-        raise GoalError(f"goal={shown(text)} is longer than {LONGEST_GOAL} characters")
+        raise GoalError(f"goal={quote(text)} is longer than {LONGEST_GOAL} characters")
     parts = _predicates(text) if "(" in text else _clauses(text)
     counts: dict[tuple[str, str], int] = {}
     vocabulary = _Vocabulary(text, home)
@@ -169,10 +169,10 @@ def _predicates(text: str) -> list[_Part]:
     for part in filter(None, (one.strip() for one in text.split(";"))):
         match = _PREDICATE.fullmatch(part)
         if match is None:
-            _refuse(text, f"{shown(part)} is no predicate such as Inside(apple, fridge):2")
+            _refuse(text, f"{quote(part)} is no predicate such as Inside(apple, fridge):2")
         relation, thing, place, count = match.groups()
         if count is not None and not int(count):
-            _refuse(text, f"{shown(part)} counts nothing; count from 1")
+            _refuse(text, f"{quote(part)} counts nothing; count from 1")
         number = None if count is None else int(count)
         found.append((number, thing, relation.lower() == "inside", place))
     return found
@@ -203,7 +203,7 @@ def _counted(thing: str, text: str) -> tuple[int | None, str]:
     first, _, rest = thing.partition(" ")
     if rest and first.isdecimal() and first.isascii():
         if not 0 < int(first[:3]) == int(first):
-            _refuse(text, f"{shown(first)} is no number of things; count from 1 to 999")
+            _refuse(text, f"{quote(first)} is no number of things; count from 1 to 999")
         return int(first), rest
     if rest and first in _COUNTS:
         second, _, more = rest.partition(" ")
@@ -260,5 +260,5 @@ def _forms(things: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _refuse(text: str, why: str) -> NoReturn:
-    quoted = shown(text) if len(text) < LONGEST_VALUE else shown(text[:LONGEST_VALUE])
+    quoted = quote(text) if len(text) < LONGEST_VALUE else quote(text[:LONGEST_VALUE])
     raise GoalError(f"goal={quoted} is not understood: {why}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_kernels.files import at_home
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.domain import DomainError
 from llm_planning.environments.household.names import unique_name
 from llm_planning.names import remedy
@@ -169,7 +169,7 @@ def home_of(values: object, name: str) -> Home:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        given = "" if first["type"] == "missing" else f"={shown(first['input'])}"
+        given = "" if first["type"] == "missing" else f"={quote(first['input'])}"
         raise HomeError(f"home={name}: {key}{given} is not possible: {first['msg']}") from error
     except ValueError as error:
         raise HomeError(f"home={name}: {error}") from error
@@ -243,7 +243,7 @@ def _check_known(
     names: Iterable[str], known: Iterable[str] | Mapping[str, int], *, of: str, kind: str
 ) -> None:
     for one in _unknown(names, known):
-        raise ValueError(f"{of}: unknown {kind} {shown(one)}; {remedy(one, known)}")
+        raise ValueError(f"{of}: unknown {kind} {quote(one)}; {remedy(one, known)}")
 
 
 def _unknown(names: Iterable[str], known: Iterable[str]) -> Iterator[str]:

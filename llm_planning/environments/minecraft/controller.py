@@ -74,7 +74,7 @@ class UnknownProfileError(ValueError):
 
 
 class UnknownGoalError(ValueError):
-    """The benchmark has no such goal."""
+    """Table 10 of XENON has no such goal."""
 
 
 def group_of(goal: str) -> str:

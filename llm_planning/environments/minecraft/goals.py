@@ -11,14 +11,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.names import remedy
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-class UnknownGoalSetError(ValueError):
-    """No set or group of goals has this name."""
 
 
 def _pieces(material: str, *pieces: str) -> tuple[str, ...]:
@@ -186,15 +180,3 @@ GOAL_SETS: Final[Mapping[str, tuple[str, ...]]] = {
     **{group.lower(): goals for group, goals in GOAL_GROUPS_67.items()},
 }
 """Every set by its name; a group of Table 10 is a set, too ("redstone")."""
-
-
-def goal_set(name: str) -> tuple[str, ...]:
-    """The goals of a set.
-
-    Raises:
-        UnknownGoalSetError: no set has this name; the message proposes the nearest.
-    """
-    try:
-        return GOAL_SETS[name]
-    except KeyError:
-        raise UnknownGoalSetError(f"unknown goals {name!r}; {remedy(name, GOAL_SETS)}") from None

@@ -250,14 +250,23 @@ class TextWorld:
 
     def clone(self) -> TextWorld:
         """An independent world in the same state, under the same rules."""
+        return self.holding(self._held.copy(), steps=self.steps)
+
+    def holding(self, inventory: dict[str, int], *, steps: int = 0) -> TextWorld:
+        """An independent world under the same rules.
+
+        Args:
+            inventory: item -> count above 0; becomes the world's own.
+            steps: environment steps since the episode began.
+        """
         other = object.__new__(TextWorld)
         other._book = self._book
         other._goals = self._goals
         other._slots = self._slots
         other.items = self.items
         other.verbs = self.verbs
-        other.steps = self.steps
-        other._held = other.inventory = self._held.copy()
+        other.steps = steps
+        other._held = other.inventory = inventory
         return other
 
 

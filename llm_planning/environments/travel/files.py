@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from llm_kernels.files import read_regular
 from llm_kernels.lines import lines_of
-from llm_kernels.quoting import printable, shown
+from llm_kernels.quoting import printable, quote
 from llm_planning.environments.travel.graph import City, FlightGraph, is_writable
 from llm_planning.settings import SettingsError
 
@@ -71,19 +71,19 @@ def read_graph(folder: Path, sha256: str) -> FlightGraph:  # noqa: ARG001 - part
     for where, row in _rows(folder / CITIES, CITY_COLUMNS):
         city = _city(row, where)
         if city.key in cities:
-            raise GraphError(f"{where}: the id {shown(city.key)} is given twice; keep one")
+            raise GraphError(f"{where}: the id {quote(city.key)} is given twice; keep one")
         cities[city.key], lines[city.key] = city, where
     flights: dict[tuple[str, str], None] = {}
     for where, row in _rows(folder / FLIGHTS, FLIGHT_COLUMNS):
         flight = row["from"], row["to"]
         for key in flight:
             if key not in cities:
-                raise GraphError(f"{where}: {CITIES} has no city with the id {shown(key)}")
+                raise GraphError(f"{where}: {CITIES} has no city with the id {quote(key)}")
         if flight[0] == flight[1]:
-            raise GraphError(f"{where}: the flight begins and ends in {shown(flight[0])}")
+            raise GraphError(f"{where}: the flight begins and ends in {quote(flight[0])}")
         if flight in flights:
             raise GraphError(
-                f"{where}: the flight {shown(flight[0])} to {shown(flight[1])} is given twice; "
+                f"{where}: the flight {quote(flight[0])} to {quote(flight[1])} is given twice; "
                 "keep one"
             )
         flights[flight] = None
@@ -92,7 +92,7 @@ def read_graph(folder: Path, sha256: str) -> FlightGraph:  # noqa: ARG001 - part
     for key, where in lines.items():
         if not is_writable(names[key]):
             raise GraphError(
-                f"{where}: no answer can name {shown(names[key])}: write it in Latin letters and "
+                f"{where}: no answer can name {quote(names[key])}: write it in Latin letters and "
                 "digits"
             )
     return graph
@@ -102,13 +102,13 @@ def _city(row: Mapping[str, str], where: str) -> City:
     for column in ("id", "name", "country"):
         if not row[column] or len(row[column]) > LONGEST_NAME or not row[column].isprintable():
             raise GraphError(
-                f"{where}: {column} is {shown(row[column])}; write 1 to {LONGEST_NAME} printable "
+                f"{where}: {column} is {quote(row[column])}; write 1 to {LONGEST_NAME} printable "
                 "characters"
             )
     said = row["population"]
     # int() would take signs, blanks, underscores and other scripts' digits, too.
     if not (said.isascii() and said.isdigit() and len(said) <= 10 and int(said) < MOST_PEOPLE):
-        raise GraphError(f"{where}: population is {shown(said)}; write a whole number from 0 on")
+        raise GraphError(f"{where}: population is {quote(said)}; write a whole number from 0 on")
     return City(key=row["id"], name=row["name"], country=row["country"], population=int(said))
 
 

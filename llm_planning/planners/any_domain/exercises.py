@@ -63,7 +63,7 @@ class PriorExercises:
         >>> from llm_planning.planners.any_domain.exercises import PriorExercises
         >>> from llm_planning.registry import find_domain
         >>> maker = PriorExercises(find_domain("minecraft"))
-        >>> [one.said for one in maker.about_one_state(Random(3), roles=["prior"], held_out=False)]
+        >>> [one.brief for one in maker.about_one_state(Random(3), roles=["prior"], held_out=False)]
         ['mine 3 oak_log']
     """
 
@@ -163,7 +163,7 @@ class PriorExercises:
             role=ROLE,
             prompt=wording.action(shown, dashes=dashes),
             answer=str(best),
-            said=str(best),
+            brief=str(best),
             kinds=kinds,
             importance=IMPORTANCE,
             ask=ask,
@@ -236,7 +236,7 @@ def prior_exercise(
             wording.action(situation, dashes=dashes) if exact else wording.label(situation, numbers)
         ),
         answer=answers[actions.index(best)],
-        said=best,
+        brief=best,
         kinds=kinds,
         ask=ask,
         grade=lambda answer: Grade(meant[answer] in right, meant[answer]),

@@ -23,7 +23,7 @@ from llm_planning.priors import ABSENT, MOST_SAID, ROLE, SAMPLES, TEMPERATURE, P
 from llm_planning.roles import Asking, Prompt, Rule, ScoredRole, Short, TextRole
 from llm_planning.roles.domain_rules import adviser, informing, spread
 from llm_planning.roles.seeing import looking
-from llm_planning.roles.short import STATE, short_words, told_state
+from llm_planning.roles.short import STATE, short_words, state_text
 from llm_serving.answers import Constraint
 from llm_serving.patterns import finite_regex
 from llm_serving.request import Sampling
@@ -214,7 +214,7 @@ class ShortActing(ActWording):
         def tell(asked: tuple[Situation, int]) -> dict[str, object]:
             situation, dashes = asked
             return {
-                STATE: told_state(domain, situation.state, situation.now),
+                STATE: state_text(domain, situation.state, situation.now),
                 "goal": domain.goal,
                 "thought": situation.thought,
                 "-": " ".join("-" * dashes),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.domain import Domain
 from llm_planning.execution.episode import world_draws
 from llm_planning.planners.any_domain.exercises import IMPORTANCE
@@ -248,7 +248,7 @@ def _replayed(trace: ReadTrace, spec: DomainSpec, words: str) -> Iterator[Search
     run = _read(_Run, trace.header, f"{name}: its header")
     if run.domain != spec.name:
         raise TraceError(
-            f"{name}: domain {shown(run.domain)} is another world than {spec.name}: leave it out"
+            f"{name}: domain {quote(run.domain)} is another world than {spec.name}: leave it out"
         )
     check_task(run.task, known=spec.tasks, of=spec.name)
     planner = next(one for one in SPECS if one.name == run.planner)
@@ -256,7 +256,7 @@ def _replayed(trace: ReadTrace, spec: DomainSpec, words: str) -> Iterator[Search
     if not isinstance(opened, Domain) or words_of(opened) != words:
         said = opened.mechanics if isinstance(opened, Domain) else "several problems"
         raise TraceError(
-            f"{name}: its world ({shown(said)}) has other words than {spec.name} is taught in: "
+            f"{name}: its world ({quote(said)}) has other words than {spec.name} is taught in: "
             "leave it out"
         )
     world: Any = opened
@@ -271,7 +271,7 @@ def _replayed(trace: ReadTrace, spec: DomainSpec, words: str) -> Iterator[Search
             step = world.step(state, actions[move.action], draws)
         if step is None or (step.reward, step.text) != (move.reward, move.text):
             raise TraceError(
-                f"{name}: move {number}, {shown(move.action)}, does not go in this world as the "
+                f"{name}: move {number}, {quote(move.action)}, does not go in this world as the "
                 "trace says: search again with this version"
             )
         yield Searched(world, state, {actions[one]: share for one, share in shares.items()})
@@ -285,6 +285,6 @@ def _read(kind: type[ReadT], value: object, where: str) -> ReadT:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "it"
         raise TraceError(
-            f"{where}: {key}={shown(first['input'])}: {first['msg']}; name traces of "
+            f"{where}: {key}={quote(first['input'])}: {first['msg']}; name traces of "
             f"{' or '.join(one.name for one in SPECS[:2])}"
         ) from error

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from llm_planning.domain import Judged
-    from llm_planning.execution.options import Executed
-    from llm_planning.execution.policies import Policies
+    from llm_planning.execution.options import Executed, Policies
     from llm_planning.planners.drip.roles import DripDomain
     from llm_planning.planners.drip.settings import (
         ActingSettings,

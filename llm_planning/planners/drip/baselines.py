@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import settled
-from llm_planning.execution.episode import execute, told_milestones
+from llm_planning.execution.episode import execute, milestone_lines
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.whole_plans import executed_plan, written_plan
 from llm_planning.outcome import Outcome
@@ -118,5 +118,5 @@ def _outcome(
             "oracles": ask.oracles,
             "execution": execution.to_json(),
         },
-        text="\n".join([f"{plan}\n", *lines, *told_milestones(execution.milestones)]),
+        text="\n".join([f"{plan}\n", *lines, *milestone_lines(execution.milestones)]),
     )

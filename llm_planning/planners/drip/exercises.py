@@ -170,7 +170,7 @@ class SubtaskExercises:
             spec,
             OptionState(domain.goal, state, domain.describe(state)),
             spec.writes().model_validate({"options": written}),
-            said=_listed(plan),
+            brief=_listed(plan),
             kinds={**kinds, "before": "something"},
             grade=partial(self._grade_plan, domain, state),
         )
@@ -201,7 +201,7 @@ class SubtaskExercises:
                 self._spec("apply", domain),
                 Application(subtask, state, described),
                 teacher.prediction(state, subtask) if feasible else teacher.unchanged(state),
-                said="the state after it" if feasible else "the same state",
+                brief="the state after it" if feasible else "the same state",
                 kinds={
                     "subtask": FEASIBLE if feasible else INFEASIBLE,
                     **self._kinds(domain, subtask),

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from llm_planning.execution.episode import Episode, told_milestones
+from llm_planning.execution.episode import Episode, milestone_lines
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.settings import ROLES
 from llm_planning.roles import missing_for_rules
@@ -145,7 +145,7 @@ async def outcome_of(
                 *([str(tree), ""] if tree else []),
                 conclusion,
                 *why,
-                *told_milestones(done.milestones),
+                *milestone_lines(done.milestones),
             ]
         ),
     )

@@ -129,7 +129,7 @@ class PolicyExercises(HomeExercises):
     Example:
         >>> from random import Random
         >>> from llm_planning.planners.llm_mcts.exercises import PolicyExercises
-        >>> [one.said for one in PolicyExercises().make(Random(1), held_out=False)][:2]
+        >>> [one.brief for one in PolicyExercises().make(Random(1), held_out=False)][:2]
         ['walk to the bedroom', 'walk to the bedroom']
     """
 
@@ -295,7 +295,7 @@ class PositionExercises(HomeExercises):
     Example:
         >>> from random import Random
         >>> from llm_planning.planners.llm_mcts.exercises import PositionExercises
-        >>> [one.said for one in PositionExercises().make(Random(1), held_out=False)]
+        >>> [one.brief for one in PositionExercises().make(Random(1), held_out=False)]
         ['inside the fridge']
     """
 
@@ -326,7 +326,7 @@ class PositionExercises(HomeExercises):
             role=POSITION,
             prompt=asked_as(home, thing, asked),
             answer=likeliest,
-            said=likeliest,
+            brief=likeliest,
             kinds={WAY: asked, "home": home.name},
             ask=ask,
             grade=grade,

@@ -221,9 +221,7 @@ async def game_outcome(
         },
         unrepeatable=frozenset(work),
         trace={
-            "task": run.task,
-            "seed": run.seed,
-            "settings": run.settings.to_json(),
+            **run.header,
             **({"oracles": list(oracles)} if oracles else {}),
             "game": game.name,
             "moves": moves,

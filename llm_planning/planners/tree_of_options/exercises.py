@@ -179,7 +179,7 @@ class OptionExercises:
                 OptionQuestion(_tau(domain, state), option),
                 answer=self._teacher.prediction(state, option),
                 rng=rng,
-                said="its change",
+                brief="its change",
                 kinds={VERDICT: FEASIBLE, **self._recipe(option)},
                 grade=partial(self._grade_dynamics, state, option),
             )
@@ -194,7 +194,7 @@ class OptionExercises:
                 OptionQuestion(_tau(domain, state), option),
                 answer=answer,
                 rng=rng,
-                said="nothing",
+                brief="nothing",
                 kinds={VERDICT: INFEASIBLE, **self._recipe(option)},
                 grade=partial(_grade_nothing, compact(answer)),
             )
@@ -224,7 +224,7 @@ class OptionExercises:
                 _tau(domain, here.state),
                 answer=answer,
                 rng=rng,
-                said=str(first),
+                brief=str(first),
                 kinds={**self._goal(domain), **self._recipe(first)},
                 grade=partial(self._grade_proposal, domain, here.state),
             )

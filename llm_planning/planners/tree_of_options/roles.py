@@ -181,7 +181,7 @@ class OptionRoles(PlanRoles[S, A]):
             (*STATE, "goal", "history", "options", *INSTRUCTIONS),
             moment=moment,
             count=k,
-            said="propose",
+            short_name="propose",
             writes=partial(self._several, k, k),
             read=self._candidates,
             sampling=self._drawn,
@@ -201,7 +201,7 @@ class OptionRoles(PlanRoles[S, A]):
             OptionQuestion,
             (*STATE, "goal", "history", "option", *INSTRUCTIONS),
             moment=moment,
-            said="feasibility",
+            short_name="feasibility",
             writes=lambda: reasoned(FeasibilityAnswer, self.settings.reason),
             read=lambda _, said: Feasibility(None if said.action_valid else said.reason),
             rule=Rule(
@@ -222,7 +222,7 @@ class OptionRoles(PlanRoles[S, A]):
             OptionQuestion,
             (*STATE, "goal", "history", "option", "obstacle", "options", *INSTRUCTIONS),
             moment=moment,
-            said="repair",
+            short_name="repair",
             writes=partial(one_option, grammar),
             read=lambda _, said: grammar.read(said.model_dump()),
             rule=Rule(
@@ -242,7 +242,7 @@ class OptionRoles(PlanRoles[S, A]):
             (*STATE, "option", *INSTRUCTIONS),
             see=self._see,
             show=lambda asked: looking(domain, self._see)(asked.tau.state),
-            said="dynamics",
+            short_name="dynamics",
             writes=lambda: domain.state_model.answer,
             read=lambda asked, said: PredictedState(
                 *domain.state_model.read(asked.tau.state, said)
@@ -262,7 +262,7 @@ class OptionRoles(PlanRoles[S, A]):
             OptionQuestion,
             ("option", *STATE, "goal", "history", "rules", "format"),
             moment=moment,
-            said="reward",
+            short_name="reward",
             writes=lambda: RewardAnswer,
             read=lambda _, said: said.model_dump(),
             rule=Rule(
@@ -287,7 +287,7 @@ class OptionRoles(PlanRoles[S, A]):
             OptionState,
             (*STATE, "goal", *history, "rules", "format"),
             moment=moment,
-            said="termination",
+            short_name="termination",
             writes=lambda: TerminationAnswer,
             read=lambda _, said: bool(said.done),
             rule=Rule(

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from llm_kernels.files import at_home
-from llm_planning.environments.cooking.games import GameSpec, open_kitchens
-from llm_planning.environments.cooking.kitchen import CookingWorld
 from llm_planning.environments.cooking.recipes import ACTIONS
 from llm_planning.outcome import Outcome
 from llm_planning.planners.xenon.asking import CookingAsking
@@ -33,14 +30,11 @@ from llm_planning.planners.xenon.saved import Record, SavedKnowledgeError, run_o
 from llm_planning.planners.xenon.settings import XenonCookingSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from llm_planning.environments.cooking.kitchen import Kitchen
+    from llm_planning.environments.cooking.domain import Cooking
     from llm_planning.planners.xenon.settings import CookingSettings
     from llm_planning.specs import Run
-
-COOKING_TASKS = ("cook-a-meal",)
-"""The tasks of the cooking planners."""
 
 COOKS: Mapping[str, type[Cook]] = {
     "xenon-cooking": XenonCook,
@@ -69,21 +63,15 @@ class SavedRun(Record):
     knowledge: CookingKnowledge
 
 
-async def cook_meals(
-    run: Run[Any, CookingSettings],
-    *,
-    planner: str,
-    kitchens_of: Callable[[Sequence[GameSpec]], Awaitable[list[Kitchen]]] = open_kitchens,
-) -> Outcome:
+async def cook_meals(run: Run[Cooking, CookingSettings], *, planner: str) -> Outcome:
     """Lets one agent play all episodes of one run.
 
     What an agent does next depends only on its knowledge and its action memory. So a stopped run
     can go on.
 
     Args:
-        run: its task is one of `COOKING_TASKS`.
+        run: its games are played in turn, in an order drawn by its seed.
         planner: one of `COOKS`.
-        kitchens_of: opens the games.
 
     Raises:
         SettingsError: the folder of the setting `save` is missing.
@@ -91,7 +79,10 @@ async def cook_meals(
         SavedKnowledgeError: the saved file cannot be read or written, or is of another run.
     """
     engines, settings, seed = run.engines, run.settings, run.seed
-    what = run_of(settings, planner=planner, task=run.task, model=engines.name, seed=seed)
+    world = run.world
+    what = run_of(
+        settings, world.settings, planner=planner, task=run.task, model=engines.name, seed=seed
+    )
     path, saved = Path(at_home(settings.save)), None
     if settings.save:
         saved = SavedRun.of(path, what)
@@ -100,11 +91,7 @@ async def cook_meals(
             f"{path} holds {len(saved.episodes)} episodes, more than episodes={settings.episodes}: "
             "name another file"
         )
-    specs = [
-        GameSpec(seed=number, ingredients=settings.ingredients)
-        for number in game_order(settings.games, settings.episodes, seed)
-    ]
-    kitchens = await kitchens_of(specs)
+    meals = await world.meals(seed, settings.episodes)
     roles = CookingAsking(engines, settings, seed=seed)
     # Only XENON counts failures against an action.
     x0 = settings.x0 if isinstance(settings, XenonCookingSettings) else 1
@@ -129,9 +116,8 @@ async def cook_meals(
         return before + roles.asked.total()
 
     for number in range(len(episodes), settings.episodes):
-        kitchen = kitchens[number % len(kitchens)]
-        world = CookingWorld(kitchen, max_steps=settings.max_steps)
-        episodes.append(await cook(world, agent=agent))
+        meal = meals[number % len(meals)]
+        episodes.append(await cook(world, meal, agent=agent, max_steps=settings.max_steps))
         if settings.save:
             SavedRun.write(
                 path,
@@ -149,19 +135,6 @@ async def cook_meals(
         questions=questions(),
         header={**run.header, "oracles": roles.oracles},
     )
-
-
-def game_order(games: int, episodes: int, seed: int) -> list[int]:
-    """Returns the numbers of the games in the order in which a run repeats them.
-
-    Args:
-        games: number of games, numbered from 1.
-        episodes: number of episodes; at most as many games are returned.
-        seed: of the run.
-    """
-    numbers = list(range(1, games + 1))
-    Random(f"{seed}/games").shuffle(numbers)
-    return numbers[:episodes]
 
 
 def statistics(episodes: Sequence[CookingEpisode]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ConfigDict
 
+from llm_planning.environments.cooking.domain import Subgoal
 from llm_planning.environments.cooking.recipes import TOOLS
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.baselines import SuccessesOnly
@@ -31,7 +32,7 @@ from llm_planning.trace import tracing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from llm_planning.environments.cooking.kitchen import CookingWorld
+    from llm_planning.environments.cooking.domain import Cooking, Meal
     from llm_planning.planners.xenon.asking import CookingAsking
     from llm_planning.planners.xenon.memory import ActionMemory
 
@@ -196,32 +197,36 @@ def notes_on_tools(knowledge: CookingKnowledge, memory: ActionMemory) -> GraphNo
     return GraphNotes(beliefs)
 
 
-async def cook(world: CookingWorld, *, agent: Cook) -> CookingEpisode:
+async def cook(world: Cooking, meal: Meal, *, agent: Cook, max_steps: int) -> CookingEpisode:
     """Follows the cookbook for an episode, and learns from every timestep.
 
     Args:
-        world: at the beginning of the episode.
+        world: of the meal.
+        meal: at its beginning.
         agent: predicts tools, chooses executable actions, and learns from both.
+        max_steps: timesteps after which the episode ends.
     """
-    await agent.expect(v for v, _ in world.recipe)
+    await agent.expect(v for v, _ in meal.recipe)
     agent.note_graph()
     steps: list[CookingStep] = []
-    while not world.done:
-        v, ingredient = world.direction
+    while not meal.is_eaten and len(steps) < max_steps:
+        v, ingredient = meal.direction
         tool = agent.known.tools[v]
         action = await agent.select_action(v)
-        success = world.step(action, ingredient, tool)
+        subgoal = Subgoal(action, ingredient, tool)
+        step = world.step(meal, subgoal, Random(0))  # cooking draws nothing
+        meal, success = step.state, step.obstacle is None
         steps.append(CookingStep(v, ingredient, action, tool, success))
         if (trace := tracing()) is not None:
             trace.execution(
-                f"{action} {ingredient} with {tool}",
+                str(subgoal),
                 reward=float(success),
-                text=f"{v} {ingredient}: {world.position} of {len(world.recipe)} directions done",
-                obstacle=None if success else f"it does not {v} the {ingredient}",
-                done=world.done,
+                text=f"{v} {ingredient}: {meal.done} of {len(meal.recipe)} directions done",
+                obstacle=step.obstacle,
+                done=meal.is_eaten or len(steps) == max_steps,
             )
         failure = Failure(item=v, action=action, believed={tool: 1}, inventory={})
         await agent.learn_from(action, v, None if success else failure)
         agent.note_graph()
     agent.known.episodes += 1
-    return CookingEpisode(game=world.name, success=world.success, steps=tuple(steps))
+    return CookingEpisode(game=meal.game, success=meal.is_eaten, steps=tuple(steps))

@@ -1,6 +1,6 @@
 """One given goal in one episode: Algorithm 1 with a graph that experience does not change.
 
-The long-horizon benchmark (XENON, Section 5.3) builds on this in `goal_planning`. The runs of
+Long-horizon planning (XENON, Section 5.3) builds on this in `goal_planning`. The runs of
 Figure 25 (Appendix K.10) are here. They compare action policies that are given the true graph:
 
     select-xenon       FAM, and the LLM for an item without a valid action
@@ -21,9 +21,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.environments.minecraft.controller import group_of
-from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld, action_set
 from llm_planning.outcome import Outcome
 from llm_planning.planners.xenon.asking import MinecraftAsking
 from llm_planning.planners.xenon.graph import DependencyGraph
@@ -33,15 +31,13 @@ from llm_planning.planners.xenon.settings import AskingSettings, MemorySettings,
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from llm_planning.environments.minecraft.items import ItemWorld
     from llm_planning.environments.minecraft.rulebook import RuleBook
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.planners.xenon.algorithm import Plan, Subgoal, Xenon
     from llm_planning.planners.xenon.settings import SelectionSettings
     from llm_planning.roles import Asking
     from llm_planning.specs import Run
-
-SELECTION_TASKS = GOAL_GROUPS_67["Redstone"]
-"""The goals of Figure 25."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +208,7 @@ def _text(attempt: GoalAttempt) -> str:
 # Figure 25 ----------------------------------------------------------------------------------------
 
 
-async def select(run: Run[Any, SelectionSettings], *, agent: type[Xenon]) -> Outcome:
+async def select(run: Run[ItemWorld, SelectionSettings], *, agent: type[Xenon]) -> Outcome:
     """Obtains one goal with the true graph.
 
     Args:
@@ -223,10 +219,11 @@ async def select(run: Run[Any, SelectionSettings], *, agent: type[Xenon]) -> Out
         UnknownGoalError: there is no such goal.
     """
     settings = run.settings
-    world = TextWorld(game_rules(), verbs=action_set(settings.verbs))
+    world = run.world.text_world(run.world.rules(run.seed).book)
     # Random+FAM and UCB ask nobody.
     asks = settings if isinstance(settings, AskingSettings) else AskingSettings.read({})
-    asking = MinecraftAsking(world, run.engines, asks, seed=run.seed)
+    unperturbed = run.world.text_world(game_rules())
+    asking = MinecraftAsking(unperturbed, run.engines, asks, seed=run.seed)
     truth = true_knowledge(world.book, world.items, run.task)
     own: dict[str, Any] = {"c": settings.c} if isinstance(settings, UcbSettings) else {}
     # UCB rules nothing out.

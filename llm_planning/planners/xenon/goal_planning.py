@@ -30,7 +30,6 @@ from llm_planning.environments.minecraft.controller import (
 from llm_planning.environments.minecraft.controller_data import PATIENCE
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.asking import MinecraftAsking, always_intervene
 from llm_planning.planners.xenon.baselines import SuccessesOnly, TrueActions
@@ -54,15 +53,14 @@ from llm_planning.planners.xenon.settings import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from llm_planning.environments.minecraft.items import ItemWorld
+    from llm_planning.environments.minecraft.text_world import TextWorld
     from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.roles import Decide
     from llm_planning.planners.xenon.settings import ControllerSettings
     from llm_planning.roles import Asking
     from llm_planning.roles.seeing import See
     from llm_planning.specs import Run
-
-PLANNING_TASKS = GOALS_67
-"""The long-horizon benchmark (Table 10)."""
 
 Caption: TypeAlias = "Callable[[], Awaitable[str]]"
 """Says in words what a controller sees at this moment."""
@@ -140,7 +138,7 @@ class SuccessesTakenOver(SuccessesOnly):
         self.memory.restore({**self.memory.to_json(), "failures": {}})
 
 
-async def plan_and_act(run: Run[Any, PlanningSettings], *, agent: type[Xenon]) -> Outcome:
+async def plan_and_act(run: Run[ItemWorld, PlanningSettings], *, agent: type[Xenon]) -> Outcome:
     """Plans and acts for one given goal in one episode, as XENON or an ablation.
 
     Args:
@@ -151,10 +149,12 @@ async def plan_and_act(run: Run[Any, PlanningSettings], *, agent: type[Xenon]) -
         UnknownGoalError: there is no such goal.
         SavedKnowledgeError: the file of the learned graph cannot be read.
     """
-    goal, text, settings = run.task, TextWorld(game_rules()), run.settings
+    goal, settings = run.task, run.settings
+    text = run.world.text_world(run.world.rules(run.seed).book)
     reprompts = isinstance(settings, RepromptingSettings)
     world = _simulated(text, run, patience=PATIENCE if reprompts else None)
-    asking = MinecraftAsking(text, run.engines, settings, seed=run.seed)
+    unperturbed = run.world.text_world(game_rules())
+    asking = MinecraftAsking(unperturbed, run.engines, settings, seed=run.seed)
     own: dict[str, Any] = {}
     if isinstance(settings, RepromptingSettings):
         caption = caption_of(world, asking, see=settings.see)
@@ -182,13 +182,13 @@ async def plan_and_act(run: Run[Any, PlanningSettings], *, agent: type[Xenon]) -
     )
 
 
-async def plan_with_true_actions(run: Run[Any, ControllerSettings]) -> Outcome:
+async def plan_with_true_actions(run: Run[ItemWorld, ControllerSettings]) -> Outcome:
     """OracleActionPlanner: carries out the correct plan, the upper bound (Appendix K.4).
 
     Raises:
         UnknownGoalError: there is no such goal.
     """
-    text = TextWorld(game_rules())
+    text = run.world.text_world(run.world.rules(run.seed).book)
     world = _simulated(text, run, patience=PATIENCE)
     truth = true_knowledge(text.book, world.items, run.task)
     # It asks nobody.
@@ -215,7 +215,7 @@ async def plan_with_true_actions(run: Run[Any, ControllerSettings]) -> Outcome:
 
 
 def _simulated(
-    text: TextWorld, run: Run[Any, ControllerSettings], *, patience: int | None
+    text: TextWorld, run: Run[ItemWorld, ControllerSettings], *, patience: int | None
 ) -> SimulatedWorld:
     """Returns a world for a run's goal. Its random seed depends on the goal, not on the planner."""
     return SimulatedWorld(

@@ -7,14 +7,12 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llm_kernels.files import at_home
 from llm_planning.environments.minecraft.controller import SimulatedWorld
-from llm_planning.environments.minecraft.goals import goal_set
-from llm_planning.environments.minecraft.perturbation import perturb
 from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld, action_set
+from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.planners.xenon import baselines, plus
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.asking import MinecraftAsking
@@ -23,10 +21,12 @@ from llm_planning.planners.xenon.learning_report import Curve, LearningResult, l
 from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
 from llm_planning.planners.xenon.notes import notes_on
 from llm_planning.planners.xenon.saved import Saved, run_of, save_knowledge
+from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from llm_planning.environments.minecraft.items import ItemWorld
     from llm_planning.environments.minecraft.perturbation import Perturbed
     from llm_planning.environments.minecraft.text_world import World
     from llm_planning.outcome import Outcome
@@ -50,33 +50,34 @@ AGENTS: Mapping[str, type[Xenon]] = {
 """Name -> the agent that saved files mean by it."""
 
 
-async def learn(run: Run[Any, LearningSettings], *, agent: str, closed: bool = False) -> Outcome:
-    """Lets an agent learn the goals of a task.
+async def learn(
+    run: Run[ItemWorld, LearningSettings], *, agent: str, closed: bool = False
+) -> Outcome:
+    """Lets an agent learn the goals of a world.
 
     Args:
-        run: its task is a set of goals, such as "67-goals".
+        run: its world has the goals and the rules.
         agent: one of `AGENTS`.
         closed: whether answers may use only the names that the agent is told.
 
     Raises:
-        UnknownGoalSetError: there is no such set.
-        SettingsError: the setting `save` names no place where a file can be written.
+        SettingsError: the setting `save` names no place where a file can be written, or no rules
+            change at `change_at`.
         SavedKnowledgeError: the file cannot be written, or is of another run.
     """
     engines, settings, seed = run.engines, run.settings, run.seed
-    what = run_of(settings, agent=agent, task=run.task, model=engines.name, seed=seed)
+    what = run_of(
+        settings, run.world.settings, agent=agent, task=run.task, model=engines.name, seed=seed
+    )
     path = Path(at_home(settings.save))
     if settings.save:
         Saved.of(path, what)
-    game, wanted = game_rules(), goal_set(run.task)
-    perturbed = perturb(
-        game,
-        requirements=settings.requirements,
-        actions=settings.actions,
-        pool=settings.pool,
-        seed=seed,
-    )
-    unperturbed = TextWorld(game, goals=wanted, verbs=action_set(settings.verbs))
+    game, wanted, perturbed = game_rules(), run.world.goals, run.world.rules(seed)
+    if settings.change_at and not perturbed.items:
+        raise SettingsError(
+            f"change_at={settings.change_at}: no rules change; give requirements or actions above 0"
+        )
+    unperturbed = run.world.text_world(game)
     told = unperturbed.items if settings.names == "all" else wanted
     roles = MinecraftAsking(
         unperturbed, engines, settings, seed=seed, names=told if closed else None
@@ -106,7 +107,7 @@ async def learn(run: Run[Any, LearningSettings], *, agent: str, closed: bool = F
         initial = await learner.initialise(roles.predict, most=settings.most)
     before = known.graph.copy()
     first = game if settings.change_at else perturbed.book
-    world = TextWorld(first, goals=wanted, verbs=unperturbed.verbs)
+    world = run.world.text_world(first)
     learning = _Learning(
         agent=learner,
         settings=settings,

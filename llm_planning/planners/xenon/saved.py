@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from llm_kernels.files import TargetError, check_target, read_regular, write_json
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.settings import SettingsError
 
@@ -158,14 +158,15 @@ class Record(_Part):
             raise SavedKnowledgeError(f"cannot write {path}: {error}") from error
 
 
-def run_of(settings: Settings, **named: object) -> dict[str, object]:
+def run_of(*settings: Settings, **named: object) -> dict[str, object]:
     """Returns name -> value of what is run, as a file contains it.
 
     Args:
-        settings: of the run.
+        *settings: of the planner and of the world.
         **named: what is run beside the settings.
     """
-    return named | {k: v for k, v in settings.to_json().items() if k not in {"episodes", "save"}}
+    values = {key: value for one in settings for key, value in one.to_json().items()}
+    return named | {key: value for key, value in values.items() if key not in {"episodes", "save"}}
 
 
 def _content(path: Path) -> bytes:
@@ -197,7 +198,7 @@ def _no_knowledge(path: Path, reason: str) -> SavedKnowledgeError:
 
 
 def _told(value: object) -> str:
-    return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else shown(value)
+    return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else quote(value)
 
 
 class Saved(Record):

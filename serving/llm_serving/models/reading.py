@@ -37,10 +37,10 @@ def reading_model(fails: Callable[[str], ServingError]) -> Iterator[None]:
 
 def reason_of(error: BaseException) -> str:
     """The type and the text of an error, in one short line."""
-    said = " ".join(str(error).split())
-    if len(said) > _LONGEST_REASON:
-        said = f"{said[:_LONGEST_REASON]}..."
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    reason = " ".join(str(error).split())
+    if len(reason) > _LONGEST_REASON:
+        reason = f"{reason[:_LONGEST_REASON]}..."
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
 
 
 @contextmanager

@@ -66,7 +66,7 @@ export interface Trials {
 
 export interface Absence {
   kind: "unfit" | "excluded" | "unasked";
-  said: string;
+  reason: string;
 }
 
 export interface SweepData {

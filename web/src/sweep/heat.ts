@@ -114,7 +114,7 @@ function full(data: SweepData, cell: Group, what: string, pick: () => void): HTM
 
 function empty(absent: Absence | undefined): HTMLElement {
   if (absent === undefined) return el("td", { class: "blank" }, "no trials");
-  return el("td", { class: "blank", title: absent.said }, SAID[absent.kind]);
+  return el("td", { class: "blank", title: absent.reason }, SAID[absent.kind]);
 }
 
 function reasons(data: SweepData): HTMLElement | null {
@@ -124,6 +124,6 @@ function reasons(data: SweepData): HTMLElement | null {
     "details",
     {},
     el("summary", {}, `Why ${count(said.length, "cell is", "cells are")} empty`),
-    el("ul", {}, ...said.map((one) => el("li", {}, one.said))),
+    el("ul", {}, ...said.map((one) => el("li", {}, one.reason))),
   );
 }

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_kernels.quoting import shown
+from llm_kernels.quoting import quote
 from llm_planning.environments.minecraft.options.option import MOST, Option
 from llm_planning.environments.minecraft.options.surroundings import sighting
 from llm_planning.environments.minecraft.options.verbs import VERBS
@@ -91,7 +91,7 @@ class MinecraftPrimitives:
             CallError: there is no such function, or it cannot take the arguments.
         """
         if name not in _FUNCTIONS:
-            raise CallError(f"unknown function {shown(name)}; {remedy(str(name), _FUNCTIONS)}")
+            raise CallError(f"unknown function {quote(name)}; {remedy(str(name), _FUNCTIONS)}")
         return _Call(_FUNCTIONS[name], arguments).option()
 
     def look(self, state: State) -> Mapping[str, Any]:
@@ -125,7 +125,7 @@ class MinecraftPrimitives:
 def _call(action: Option) -> str:
     verb = VERBS.get(action.verb)
     if verb is None:
-        raise CallError(f"unknown verb {shown(action.verb)}; {remedy(action.verb, VERBS)}")
+        raise CallError(f"unknown verb {quote(action.verb)}; {remedy(action.verb, VERBS)}")
     said = {
         "item": json.dumps(verb.tool),
         "mob": json.dumps(action.item),
@@ -167,7 +167,7 @@ class _Call:
         tool = names.get("item")
         if tool not in tools:
             wanted = " or ".join(filter(None, tools))
-            raise self.refused(f"item must be {wanted}, not {shown(tool)}")
+            raise self.refused(f"item must be {wanted}, not {quote(tool)}")
         return Option(tools[tool].word, count, names.get("mob") or names["name"])
 
     def refused(self, expected: str) -> CallError:
@@ -182,14 +182,14 @@ class _Call:
             and value.isascii()
             and value.replace("_", "a").isalnum()
         ):
-            raise self.refused(f'{role} must be a name such as "oak_log", not {shown(value)}')
+            raise self.refused(f'{role} must be a name such as "oak_log", not {quote(value)}')
         return value
 
     def count(self, place: int) -> int:
         value = self._given[place] if place < len(self._given) else 1
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
         if not (whole and 1 <= value <= MOST):
-            raise self.refused(f"count must be a whole number from 1 to {MOST}, not {shown(value)}")
+            raise self.refused(f"count must be a whole number from 1 to {MOST}, not {quote(value)}")
         return int(value)
 
     def position(self, place: int) -> None:
@@ -200,7 +200,7 @@ class _Call:
         ):
             raise self.refused(
                 "position must be a place such as bot.entity.position.offset(1, 0, 0), "
-                f"not {shown(value)}"
+                f"not {quote(value)}"
             )
 
 
