@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.option import Option
+from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.execution.option_prompts import NOW, PREDICTED
 from llm_planning.execution.options import OptionState

@@ -2,7 +2,7 @@
 
 Rollouts are of uniform random actions. The peer is a home as a newcomer writes it: rooms, places
 and things are objects, the possible actions are listed anew for every step, and a rollout begins
-with a copy of the home. All three walk by the same draws, and their walks are compared before
+with a copy of the home. Both walk by the same draws, and their walks are compared before
 anything is timed. Tasks are the first of each class and home. Seconds are those the thread spent
 computing.
 
@@ -26,7 +26,6 @@ from time import perf_counter
 from time import thread_time as clock
 from typing import TYPE_CHECKING
 
-import numpy as np
 from bench_engine import engine, forget, plain_scores
 from harness import AnswersDifferError, Finding, medians, parser, report
 from naive_home import ObjectHome
@@ -35,7 +34,7 @@ from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.home import BUNDLED, bundled_home
 from llm_planning.environments.household.observations import observation_text
 from llm_planning.environments.household.rules import NOWHERE
-from llm_planning.environments.household.simulator import Batch, Rollouts, Simulator
+from llm_planning.environments.household.simulator import Rollouts, Simulator
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
 from llm_planning.execution.decisions import best_edge, statistics_of
 from llm_planning.planners.any_domain.roles import ActWording
@@ -61,14 +60,10 @@ if TYPE_CHECKING:
     from llm_serving.request import Prompt, Scores
     from llm_serving.vllm_engine import VllmEngine
 
-BATCH = 256
 DEPTH = 30
 REPEATS = 5
 ROLLOUTS = 20
 """Of each task, one by one and with objects."""
-
-BATCHES = 2
-"""Of each task."""
 
 SETTINGS = LlmMctsSettings()
 WIDTH = 8
@@ -81,7 +76,7 @@ PAPER = 67.83
 
 
 def same_walks(task: Task) -> None:
-    """Walks by the same draws in all three forms.
+    """Walks by the same draws in both forms.
 
     Raises:
         AnswersDifferError: they come to different states.
@@ -90,38 +85,21 @@ def same_walks(task: Task) -> None:
     simulator = Simulator(rules)
     state = task.start
     objects = ObjectHome.of(rules, state)
-    batch = Batch(simulator, [state])
     while not (objects.won() or state.steps >= rules.limit):
         share = draws.random()
-        batch.step(np.array([share]))
         state = simulator.step(state, share)
         actions = objects.actions()
         objects.act(actions[int(share * len(actions))])
-        at = len(rules.home.places) if state.at == NOWHERE else state.at
         place = objects.at and objects.at.name
         known = None if state.at == NOWHERE else rules.home.places[state.at].name
         lie = [tuple(sorted(one.number for one in place.things)) for place in objects.places]
         agree = (
             place == known
-            and batch.at.tolist() == [at]
             and objects.room == rules.home.rooms[state.room]
-            and batch.room.tolist() == [state.room]
             and tuple(lie) == state.places
-            and [int(batch.others[0, p] + batch.named[:, 0, p].sum()) for p in range(len(lie))]
-            == [len(one) for one in lie]
         )
         if not agree:
             raise AnswersDifferError(f"{task.name}: the walks differ after action {state.steps}")
-
-
-def in_batches(tasks: Sequence[Task]) -> float:
-    """Seconds of `BATCHES` batches of each task."""
-    simulators = [(Simulator(task.rules), task.start) for task in tasks]
-    begun = clock()
-    for simulator, start in simulators:
-        for seed in range(BATCHES):
-            simulator.rollouts([start], each=BATCH, depths=[DEPTH], gamma=0.95, seeds=[seed])
-    return clock() - begun
 
 
 def one_by_one(tasks: Sequence[Task]) -> float:
@@ -194,7 +172,6 @@ async def decide(
             rules,
             each=SETTINGS.rollouts,
             gamma=SETTINGS.gamma,
-            width=width,
         ),
         depth=SETTINGS.depth,
         reward=SETTINGS.goal_reward,
@@ -356,7 +333,6 @@ def main() -> None:
         same_walks(task)
     seconds = medians(
         {
-            "batches": lambda: in_batches(tasks),
             "one by one": lambda: one_by_one(tasks),
             "objects": lambda: with_objects(tasks),
             "decisions": lambda: without_a_model(tasks),
@@ -365,26 +341,10 @@ def main() -> None:
     )
     # Hardly a random rollout reaches its goal, so nearly all have `DEPTH` actions.
     alone = len(tasks) * ROLLOUTS * DEPTH
-    batched = len(tasks) * BATCHES * BATCH * DEPTH / seconds["batches"]
     single, objects = alone / seconds["one by one"], alone / seconds["objects"]
     report(
         "household",
         [
-            Finding(
-                label="actions per second, batches over objects",
-                measured=batched / objects,
-                unit="x",
-                bound="at least",
-                target=10,
-                details={"actions per second with objects": objects},
-            ),
-            Finding(
-                label=f"actions per second in batches of {BATCH}",
-                measured=batched,
-                unit="/s",
-                bound="at least",
-                target=1_000_000,
-            ),
             Finding(
                 label="actions per second one by one",
                 measured=single,

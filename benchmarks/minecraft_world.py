@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from harness import AnswersDifferError, Finding, medians, parser, report
 
 from llm_planning.environments.minecraft.goals import GOALS_67
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.option_world import OptionWorld
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.environments.minecraft.text_world import TextWorld

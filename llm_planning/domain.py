@@ -104,8 +104,6 @@ class Step(NamedTuple, Generic[S]):
             None if the agent sees s' itself.
         text: what the world says, for people and models.
         obstacle: why the action was refused, or carried out only in part; None for neither.
-        luck: a control variate: the part of this and later rewards that is due to chance, in units
-            of reward. Its expectation must be 0.
         time: how long the action took, in seconds of the world.
 
     Example:
@@ -123,7 +121,6 @@ class Step(NamedTuple, Generic[S]):
     observation: Hashable = None
     text: str = ""
     obstacle: str | None = None
-    luck: float = 0.0
     time: float = 0.0
 
     @property

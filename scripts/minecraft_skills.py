@@ -2,9 +2,9 @@
 
     python scripts/minecraft_skills.py [--check]
 
-Each skill has a program and a JSON file in `llm_planning/environments/minecraft/skills/NAME`. The
-JSON file keeps the digests of the program and of `primitives.js`. After a change of either, run the
-tests of the skills, then this. With --check nothing is written; a file that differs is an error.
+Each skill has a program and a JSON file, in `environments/minecraft/options/skills/NAME`. The JSON
+file keeps the digests of the program and of the functions. After a change of either, run the tests
+of the skills, then this. With --check nothing is written; a file that differs is an error.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from llm_planning.environments import minecraft
-from llm_planning.environments.minecraft.primitives import MinecraftPrimitives
+from llm_planning.environments.minecraft.options.primitives import MinecraftPrimitives
 
-SKILLS = Path(minecraft.__path__[0]) / "skills"
+SKILLS = Path(minecraft.__path__[0]) / "options" / "skills"
 
 
 def main() -> int:

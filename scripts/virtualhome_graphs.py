@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
-from llm_planning.environments.household.executor import replay
-from llm_planning.environments.household.scene import installed, read_scene
+from llm_planning.environments.bridges.virtualhome import installed, read_scene
+from llm_planning.environments.bridges.virtualhome_executor import replay
 from llm_planning.environments.household.tasks import TaskMaker, trajectory
 
 SEED = 1

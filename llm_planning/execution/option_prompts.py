@@ -11,7 +11,7 @@ rules and the format last.
 
 A model that a simulator taught its roles is asked in short words: `short_variables`.
 
-Minecraft's blocks, in `environments/minecraft/option_prompts`, replace most of those in the
+Minecraft's blocks, in `environments/minecraft/options/prompts`, replace most of those in the
 templates of the same names, so an edit here may change nothing in Minecraft.
 """
 

@@ -2,7 +2,6 @@
 
 from llm_planning.search.backup import (
     Backup,
-    by_control_variates,
     by_means,
     by_softmax,
     by_sums,
@@ -46,7 +45,6 @@ __all__ = [
     "advance",
     "argmax",
     "best_path",
-    "by_control_variates",
     "by_means",
     "by_softmax",
     "by_sums",

@@ -150,37 +150,3 @@ def by_weighted_returns(*, gamma: float, temperature: float) -> Backup[S, A]:
         _settle(walk.nodes[0], r_i)
 
     return back_up
-
-
-def by_control_variates(*, gamma: float) -> Backup[S, A]:
-    """Q is the mean of R_i without the part due to luck: Q = R̄ - β L̄, β = Cov(R, L) / Var(L).
-
-    L_i = Σ_{j≥i} γ^{j-i} luck_j has expectation 0. With a fixed β, Q keeps its expectation, and its
-    variance falls by the share that L explains. Here every edge estimates β from its own visits (β
-    is 0 up to the second), so both hold asymptotically: Q has a bias of order 1/N.
-
-    Source: Veness, Lanctot and Bowling, "Variance Reduction in Monte-Carlo Tree Search" (2011).
-
-    Args:
-        gamma: discount γ in [0, 1].
-    """
-
-    def back_up(walk: Walk[S, A]) -> None:
-        r_i = walk.tail
-        l_i = 0.0
-        for edge, step in _upwards(walk):
-            r_i = step.reward + gamma * r_i
-            l_i = step.luck + gamma * l_i
-            # Welford's running means and sums of products.
-            mean_r, mean_l, product, square = edge.moments or (0.0, 0.0, 0.0, 0.0)
-            before_l = l_i - mean_l
-            mean_r += (r_i - mean_r) / edge.visits
-            mean_l += before_l / edge.visits
-            product += before_l * (r_i - mean_r)
-            square += before_l * (l_i - mean_l)
-            edge.moments = (mean_r, mean_l, product, square)
-            beta = product / square if square and edge.visits > 2 else 0.0
-            edge.value = mean_r - beta * mean_l
-        _settle(walk.nodes[0], r_i)
-
-    return back_up

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.option_world import OptionWorld
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import RuleBook
 from llm_planning.environments.minecraft.tasks import PLAINS
 

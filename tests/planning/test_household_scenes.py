@@ -9,12 +9,12 @@ from importlib.util import find_spec
 import pytest
 from command_line import invoke
 
-from llm_planning.environments.household import scene as scenes
-from llm_planning.environments.household.executor import replay
+from llm_planning.environments.bridges import virtualhome as scenes
+from llm_planning.environments.bridges.virtualhome import PACKAGE, REMEDY, read_scene
+from llm_planning.environments.bridges.virtualhome_executor import replay
 from llm_planning.environments.household.goals import GoalError, read_goal
 from llm_planning.environments.household.home import HomeError
 from llm_planning.environments.household.rules import NOWHERE
-from llm_planning.environments.household.scene import PACKAGE, REMEDY, read_scene
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker, trajectory
 from llm_planning.registry import find_domain
 from llm_planning.settings import SettingsError

@@ -1,6 +1,5 @@
 """LLM-MCTS's search in a home: histories, values, rollouts. `tests/references` has Algorithm 1."""
 
-import asyncio
 from collections import Counter, defaultdict, deque
 from math import exp, sqrt
 from random import Random
@@ -13,7 +12,7 @@ from llm_planning.domain import Step
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.rules import NOWHERE, State
-from llm_planning.environments.household.simulator import Rollouts, Simulator
+from llm_planning.environments.household.simulator import Rollouts
 from llm_planning.planners.llm_mcts.algorithm import Tree
 from llm_planning.planners.llm_mcts.plus import GoalRegression, by_regret
 from llm_planning.planners.llm_mcts.roles import Past, best_action, likeliest
@@ -331,20 +330,7 @@ def test_regrets_rank_actions_as_mean_returns_do(tmp_path):
     assert differences[0] == pytest.approx(sum(p * R * value.of(state) for p, state in drawn))
 
 
-# ROLLOUTS TOGETHER -------------------------------------------------------------------------------
-
-
-class Batches:
-    """Counts the states of each batch of rollouts."""
-
-    def __init__(self, monkeypatch):
-        self.sizes, real = [], Simulator.rollouts
-
-        def counted(simulator, states, **options):
-            self.sizes.append(len(states))
-            return real(simulator, states, **options)
-
-        monkeypatch.setattr(Simulator, "rollouts", counted)
+# SEVERAL ROLLOUTS --------------------------------------------------------------------------------
 
 
 def numbers(root):
@@ -352,30 +338,10 @@ def numbers(root):
 
 
 async def rolled_out(rules, *, each, width, seed=5, simulations=64):
-    rollout = Rollouts(rules, each=each, gamma=GAMMA, width=width)
+    rollout = Rollouts(rules, each=each, gamma=GAMMA)
     belief = Belief.at_start(rules, rules.law, rules.observe(in_the_kitchen(CHEST)))
     model = home_model(rules, [in_the_kitchen(CHEST)], draw=belief.draw, rollout=rollout)
     return await searched(model, simulations=simulations, width=width, rng=Random(seed))
-
-
-async def test_leaves_of_a_width_are_rolled_out_together(tmp_path, monkeypatch):
-    # A driver that has run for too long lets the leaves go that wait, on a busy machine at any one.
-    monkeypatch.setattr("llm_planning.search.driver.perf_counter", lambda: 0.0)
-    batches = Batches(monkeypatch)
-    rules = tiny_task(tmp_path).rules
-    root = await rolled_out(rules, each=4, width=8)
-    assert root.visits == 64
-    assert len(batches.sizes) <= 64 / 4
-    assert max(batches.sizes) == 8
-    assert any(edge.value for edge in root.edges)
-
-
-async def test_few_rollouts_are_not_batched(tmp_path, monkeypatch):
-    batches = Batches(monkeypatch)
-    await rolled_out(tiny_task(tmp_path).rules, each=4, width=1)
-    assert batches.sizes == []
-    await rolled_out(tiny_task(tmp_path).rules, each=30, width=1)
-    assert set(batches.sizes) == {1}
 
 
 async def test_the_same_seed_gives_the_same_tree(tmp_path):
@@ -384,27 +350,3 @@ async def test_the_same_seed_gives_the_same_tree(tmp_path):
         numbers(await rolled_out(rules, each=4, width=8, seed=seed)) for seed in (5, 5, 6)
     ]
     assert one == again != other
-
-
-async def test_the_value_of_a_leaf_does_not_depend_on_its_company(tmp_path):
-    rules = tiny_task(tmp_path).rules
-    rollout = Rollouts(rules, each=30, gamma=GAMMA, width=8)
-    states = [in_the_kitchen(place, opened=1) for place in (FRIDGE, FRIDGE, BENCH)]
-
-    def value(number):
-        return rollout(states[number], 40, Random(number))
-
-    together = await asyncio.gather(*map(value, range(3)))
-    alone = [await value(number) for number in range(3)]
-    assert together == alone
-    # Two leaves with the same state have draws of their own.
-    assert len(set(together)) == 3
-
-
-async def test_rollouts_that_fail_together_end_the_search(tmp_path, monkeypatch):
-    def fails(*args, **options):
-        raise MemoryError("too many")
-
-    monkeypatch.setattr(Simulator, "rollouts", fails)
-    with pytest.raises(MemoryError, match="too many"):
-        await asyncio.wait_for(rolled_out(tiny_task(tmp_path).rules, each=4, width=8), timeout=10)

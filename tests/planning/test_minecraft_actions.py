@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.option_verbs import QUANTITIES, VERBS
-from llm_planning.environments.minecraft.vocabulary import OBJECTS
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.verbs import QUANTITIES, VERBS
+from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
 
 
 @pytest.mark.parametrize("options", ["folded", "single"])

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from llm_planning.environments.minecraft.domain import EVERY_TASK, Minecraft
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.option_language import ChangeModel
+from llm_planning.environments.minecraft.options.language import ChangeModel
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 from llm_planning.environments.minecraft.tasks import PLAINS
-from llm_planning.environments.minecraft.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 
 TEACHER = MinecraftTeacher()
 ANSWER = ChangeModel("closed").answer

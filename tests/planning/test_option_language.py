@@ -9,10 +9,10 @@ from pydantic import Field, create_model
 from llm_planning import plan
 from llm_planning.domain import Domain, DomainError, Judged, OneOf, Step
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.option_language import OptionGrammar
-from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.vocabulary import OBJECTS
+from llm_planning.environments.minecraft.options.language import OptionGrammar
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.verbs import VERBS
+from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
 from llm_planning.roles import OptionLanguage
 from llm_serving.scripted import ScriptedEngine
 

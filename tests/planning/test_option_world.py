@@ -5,13 +5,13 @@ from random import Random
 import pytest
 from option_worlds import BOOK, SINGLE, WORLD, by_day, option, outcomes
 
-from llm_planning.environments.minecraft import vocabulary
-from llm_planning.environments.minecraft.option import MOST, Option
-from llm_planning.environments.minecraft.option_rules import GROUPS, OptionRules
-from llm_planning.environments.minecraft.option_tables import DROPS, FLUIDS, KILLED, Drop
-from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.option_world import OptionWorld
-from llm_planning.environments.minecraft.state import Change, Sighting, State
+from llm_planning.environments.minecraft.options import vocabulary
+from llm_planning.environments.minecraft.options.option import MOST, Option
+from llm_planning.environments.minecraft.options.rules import GROUPS, OptionRules
+from llm_planning.environments.minecraft.options.state import Change, Sighting, State
+from llm_planning.environments.minecraft.options.tables import DROPS, FLUIDS, KILLED, Drop
+from llm_planning.environments.minecraft.options.verbs import VERBS
+from llm_planning.environments.minecraft.options.world import OptionWorld
 from llm_planning.environments.minecraft.tasks import PLAINS, TASKS
 
 RULES = OptionRules(BOOK, options="folded")

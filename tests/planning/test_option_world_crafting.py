@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from option_worlds import SINGLE, WORLD, option
 
-from llm_planning.environments.minecraft.option import Option
+from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
 
 WORTH = {

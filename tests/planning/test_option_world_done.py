@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from option_worlds import WORLD, option
 
-from llm_planning.environments.minecraft import vocabulary
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.state import Sighting
+from llm_planning.environments.minecraft.options import vocabulary
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.state import Sighting
+from llm_planning.environments.minecraft.options.verbs import VERBS
 from llm_planning.environments.minecraft.tasks import PLAINS
 
 

@@ -6,23 +6,23 @@ from statistics import mean
 import pytest
 from option_worlds import WORLD, option, outcomes
 
-from llm_planning.environments.minecraft import vocabulary
-from llm_planning.environments.minecraft.option_tables import BIOMES, KILLED, ORES, STOCK
-from llm_planning.environments.minecraft.option_world import (
-    DARK,
-    TIMES,
-    later,
-    live,
-    suffered,
-)
-from llm_planning.environments.minecraft.state import Change, Effect
-from llm_planning.environments.minecraft.surroundings import (
+from llm_planning.environments.minecraft.options import vocabulary
+from llm_planning.environments.minecraft.options.state import Change, Effect
+from llm_planning.environments.minecraft.options.surroundings import (
     LEVELS,
     MOST_LEGS,
     ON_SURFACE,
     SIGHT,
     WALK_TICKS,
     explore,
+)
+from llm_planning.environments.minecraft.options.tables import BIOMES, KILLED, ORES, STOCK
+from llm_planning.environments.minecraft.options.world import (
+    DARK,
+    TIMES,
+    later,
+    live,
+    suffered,
 )
 from llm_planning.environments.minecraft.tasks import PLAINS
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from option_worlds import WORLD, option, outcomes
 
-from llm_planning.environments.minecraft.state import Sighting
-from llm_planning.environments.minecraft.surroundings import BLOCK_TICKS
+from llm_planning.environments.minecraft.options.state import Sighting
+from llm_planning.environments.minecraft.options.surroundings import BLOCK_TICKS
 from llm_planning.environments.minecraft.tasks import PLAINS
 
 

@@ -15,7 +15,7 @@ from PIL import ImageChops, ImageStat
 from llm_planning.domain import DomainError, settled
 from llm_planning.environments.household.domain import HOUSEHOLD, HouseholdSettings
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.vocabulary import BLOCKS, ENTITIES, ITEMS
+from llm_planning.environments.minecraft.options.vocabulary import BLOCKS, ENTITIES, ITEMS
 from llm_planning.pictures import Canvas, fitted, text_width
 
 DOCS = Path(__file__).parents[2] / "docs" / "images"

@@ -13,8 +13,8 @@ from any_domain_worlds import Corridor, Tiger, run
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.state import State
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.state import State
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor

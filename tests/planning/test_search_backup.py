@@ -1,13 +1,10 @@
 """What walks teach, by hand."""
 
-import random
 from functools import partial
-from statistics import mean, pvariance
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_worlds import ChanceWorld
 
 from llm_planning.domain import Step
 from llm_planning.search import (
@@ -15,12 +12,9 @@ from llm_planning.search import (
     Node,
     TrackedRandom,
     Walk,
-    by_control_variates,
     by_means,
     by_softmax,
     by_sums,
-    search,
-    select_by_uct,
     softmax_value,
 )
 
@@ -70,7 +64,6 @@ def test_sums_and_means_by_hand(backup, tail, q):
         by_sums(gamma=0.95),
         by_means(gamma=0.95),
         by_softmax(gamma=0.95, temperature=1.0),
-        by_control_variates(gamma=0.95),
     ],
 )
 def test_a_walk_without_edges_teaches_its_tail(backup):
@@ -148,85 +141,14 @@ def test_softmax_backup_credits_earlier_visits_with_the_present_value():
     assert root.value == pytest.approx(4.493416, abs=1e-6)
 
 
-def test_control_variate_by_hand():
-    # (R, L): (2, 1), (4, 2), (3, 0). R̄ = 3, L̄ = 1; Σ (L - L̄)(R - R̄) = 0 + 1 + 0 = 1,
-    # Σ (L - L̄)² = 0 + 1 + 1 = 2: β = 0.5 and Q = 3 - 0.5 · 1 = 2.5.
-    root, edge = Node(), Edge("a")
-    backup = by_control_variates(gamma=1.0)
-    found = []
-    for reward, luck in ((2.0, 1.0), (4.0, 2.0), (3.0, 0.0)):
-        walked(backup, root, [(edge, Step("t", reward, luck=luck))])
-        found.append(edge.value)
-    # A line through two points explains everything: up to there β is 0.
-    assert found == pytest.approx([2.0, 3.0, 2.5])
-    # V is the plain mean.
-    assert root.value == 3.0
-
-
-def test_control_variates_discount_luck_like_rewards():
-    # γ = 0.5. Lucks (1, 2), (-1, 0), (0, 4): L_0 = 2, -1, 2. Rewards (1, 0), (0, 0), (4, 2):
-    # R_0 = 1, 0, 5; R̄ = 2, L̄ = 1; Σ (L - 1)(R - 2) = -1 + 4 + 3 = 6, Σ (L - 1)² = 1 + 4 + 1 = 6;
-    # β = 1, Q = 2 - 1 = 1.
-    root, first, then = Node(), Edge("a"), Edge("b")
-    backup = by_control_variates(gamma=0.5)
-    for (r_0, r_1), (l_0, l_1) in (
-        ((1.0, 0.0), (1.0, 2.0)),
-        ((0.0, 0.0), (-1.0, 0.0)),
-        ((4.0, 2.0), (0.0, 4.0)),
-    ):
-        walked(backup, root, [(first, Step("s", r_0, luck=l_0)), (then, Step("t", r_1, luck=l_1))])
-    assert first.value == pytest.approx(1.0)
-    # The second edge: L̄ = 2, R̄ = 2/3; Σ (L - 2)(R - 2/3) = 0 + 4/3 + 8/3 = 4, Σ (L - 2)² = 8.
-    assert then.value == pytest.approx(2 / 3 - 0.5 * 2)
-
-
-def test_no_luck_changes_nothing():
-    plain, controlled = Edge("a"), Edge("a")
-    for backup, edge in ((by_sums(gamma=1.0), plain), (by_control_variates(gamma=1.0), controlled)):
-        root = Node()
-        for reward in (1.0, 2.0, 6.0, 7.0):
-            walked(backup, root, [(edge, Step("t", reward))])
-    assert controlled.value == plain.value == 4.0
-
-
-@pytest.mark.parametrize("make", [by_control_variates, partial(by_softmax, temperature=1.0)])
-def test_another_search_goes_on_with_what_the_last_one_knew(make):
+def test_another_search_goes_on_with_what_the_last_one_knew():
     # What a backup keeps lies on the tree: a new one of its kind takes it up.
     def taught(backups):
         root, edge = Node(), Edge("a")
         root.edges = [edge]
         for backup, reward in zip(backups, (2.0, 4.0, 3.0, 8.0), strict=True):
-            walked(backup, root, [(edge, Step("t", reward, luck=reward % 3 - 1.0))])
+            walked(backup, root, [(edge, Step("t", reward))])
         return edge.value, root.value
 
-    once = make(gamma=0.5)
-    assert taught([once] * 4) == taught([make(gamma=0.5) for _ in range(4)])
-
-
-async def test_control_variates_reduce_the_variance_and_keep_the_mean():
-    # The reward of the only action is 3 + 2 d + e, with a die d whose luck is told and noise e that
-    # is not: Var = 4 · 35/12 + 1 = 12.67, of which the luck explains 92%. E Q = 3 + 2 · 3.5 = 10.
-    def roll(state, action, rng):
-        die = rng.randrange(1, 7)
-        reward = 3.0 + 2.0 * die + rng.gauss(0.0, 1.0)
-        return Step(state, reward, done=True, observation=0, luck=die - 3.5)
-
-    async def found(backup, seed):
-        root = Node()
-        await search(
-            root,
-            ChanceWorld(roll, actions=lambda state: "r"),
-            select=select_by_uct(c=1.0),
-            backup=backup,
-            simulations=30,
-            rng=random.Random(seed),
-        )
-        return root.edges[0].value
-
-    plain = [await found(by_sums(gamma=1.0), seed) for seed in range(300)]
-    controlled = [await found(by_control_variates(gamma=1.0), seed) for seed in range(300)]
-    # Var(e) / Var(R) = 0.079; the ratio of two variances of 300 draws scatters by 12%, and β, which
-    # is estimated from 30 visits, adds 4%.
-    assert pvariance(controlled) / pvariance(plain) < 0.079 * 1.6
-    standard_error = (pvariance(controlled) / 300) ** 0.5
-    assert mean(controlled) == pytest.approx(10.0, abs=4 * standard_error)
+    make = partial(by_softmax, gamma=0.5, temperature=1.0)
+    assert taught([make()] * 4) == taught([make() for _ in range(4)])

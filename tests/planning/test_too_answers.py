@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.option_language import (
+from llm_planning.environments.minecraft.options.language import (
     CONDITIONS,
     ChangeModel,
     OptionGrammar,
     Prediction,
     Vocabulary,
 )
-from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.state import Change
-from llm_planning.environments.minecraft.vocabulary import OBJECTS
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.state import Change
+from llm_planning.environments.minecraft.options.verbs import VERBS
+from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
 from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.roles import (
     FeasibilityAnswer,

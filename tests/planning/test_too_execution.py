@@ -12,7 +12,7 @@ from killing import start
 from runs import run_in
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.option import Option
+from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.execution.options import (
     Attempt,
     Candidate,

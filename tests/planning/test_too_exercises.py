@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from llm_planning.environments.minecraft.domain import MINECRAFT
-from llm_planning.environments.minecraft.teacher import HELD_OUT_ITEMS, MinecraftTeacher
+from llm_planning.environments.minecraft.options.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 from llm_planning.planners.tree_of_options.exercises import ROLES, OptionExercises
 from llm_planning.registry import exercise_makers
 from llm_planning.roles.exercises import STATE, STATE_SHOWN, STATE_UNPREDICTED

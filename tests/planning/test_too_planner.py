@@ -14,7 +14,7 @@ from option_worlds import option
 from runs import run_in
 
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.state import Change
+from llm_planning.environments.minecraft.options.state import Change
 from llm_planning.execution.whole_plans import first_state
 from llm_planning.planners.tree_of_options.algorithm import (
     Memo,

@@ -7,8 +7,8 @@ from pydantic import create_model
 
 from llm_planning.domain import Domain, OneOf
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.state import Change
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.state import Change
 from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.execution.option_prompts import NOW, PREDICTED, START
 from llm_planning.execution.option_settings import Layout, PromptSettings

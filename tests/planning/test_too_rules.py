@@ -11,7 +11,7 @@ from too_roles import rules_of
 
 from llm_planning.domain import Step
 from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.option import Option
+from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.execution.options import OptionState, PolicyQuestion
 from llm_planning.planners.drip.roles import DripRoles

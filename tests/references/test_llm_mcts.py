@@ -245,7 +245,7 @@ def test_searches_in_random_homes(tmp_path):
             past=Past((), observation_text(first, rules), belief),
             policy=policy,
             see=rules.observe if reads else lambda _: (),
-            rollout=Rollouts(rules, each=1, gamma=gamma, width=1),
+            rollout=Rollouts(rules, each=1, gamma=gamma),
             depth=depth,
             reward=reward,
         )

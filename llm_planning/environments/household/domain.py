@@ -15,6 +15,11 @@ from pydantic import Field, model_validator
 
 from llm_kernels.files import at_home
 from llm_planning.domain import SMALLEST, Domain, Step
+from llm_planning.environments.bridges.virtualhome import (
+    installed,
+    is_scene,
+    read_scene,
+)
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.goals import goal_text, read_goal
@@ -25,11 +30,6 @@ from llm_planning.environments.household.observations import (
     state_text,
 )
 from llm_planning.environments.household.rules import Action, State
-from llm_planning.environments.household.scene import (
-    installed,
-    is_scene,
-    read_scene,
-)
 from llm_planning.environments.household.tasks import TaskClass, TaskMaker
 from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.specs import DomainSpec, check_task
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from llm_planning.domain import History
+    from llm_planning.environments.bridges.virtualhome import Scene
     from llm_planning.environments.household.belief import Prior
     from llm_planning.environments.household.home import Home
     from llm_planning.environments.household.rules import Rules
-    from llm_planning.environments.household.scene import Scene
     from llm_planning.environments.household.tasks import Task
     from llm_serving.request import Image
 
@@ -85,7 +85,7 @@ class KnownHousehold(Domain[State, Action]):
         """What VirtualHome's executor says of the actions that were taken in one of its scenes."""
         if self._scene is None:
             return {}
-        from llm_planning.environments.household.executor import replay
+        from llm_planning.environments.bridges.virtualhome_executor import replay
 
         return replay(self._task, self._scene, actions).metrics
 

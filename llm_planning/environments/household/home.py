@@ -29,7 +29,7 @@ BUNDLED: Final = ("seen", "unseen")
 """The homes that come with this project."""
 
 PACKAGED: Final = "virtualhome"
-"""The scene of VirtualHome that an extra brings; `scene.py` reads it."""
+"""The scene of VirtualHome that an extra brings; `bridges/virtualhome.py` reads it."""
 
 MOST_ROOMS: Final = 16
 MOST_PLACES: Final = 60

@@ -20,8 +20,8 @@ import numpy as np
 from llm_planning.domain import SMALLEST
 from llm_planning.environments.minecraft.controller_data import HORIZONS, PROFILES
 from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
-from llm_planning.environments.minecraft.pictures import draw_state
-from llm_planning.environments.minecraft.state import Sighting, State
+from llm_planning.environments.minecraft.options.pictures import draw_state
+from llm_planning.environments.minecraft.options.state import Sighting, State
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:

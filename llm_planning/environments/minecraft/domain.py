@@ -8,24 +8,24 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.domain import SMALLEST, Domain, Judged, Step
-from llm_planning.environments.minecraft.option import MOST, Option
-from llm_planning.environments.minecraft.option_advice import needed
-from llm_planning.environments.minecraft.option_language import (
+from llm_planning.environments.minecraft.options.advice import needed
+from llm_planning.environments.minecraft.options.language import (
     ChangeModel,
     OptionGrammar,
     Vocabulary,
     mistaken,
 )
-from llm_planning.environments.minecraft.option_rules import CraftMode, OptionRules, holds
-from llm_planning.environments.minecraft.option_steps import Stations, StepsBefore, unequipped
-from llm_planning.environments.minecraft.option_tables import FUEL
-from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.option_world import OptionWorld
-from llm_planning.environments.minecraft.primitives import MinecraftPrimitives
+from llm_planning.environments.minecraft.options.option import MOST, Option
+from llm_planning.environments.minecraft.options.primitives import MinecraftPrimitives
+from llm_planning.environments.minecraft.options.rules import CraftMode, OptionRules, holds
+from llm_planning.environments.minecraft.options.state import State, repeated
+from llm_planning.environments.minecraft.options.steps import Stations, StepsBefore, unequipped
+from llm_planning.environments.minecraft.options.tables import FUEL
+from llm_planning.environments.minecraft.options.verbs import VERBS
+from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
+from llm_planning.environments.minecraft.options.world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.state import State, repeated
 from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, TASKS
-from llm_planning.environments.minecraft.vocabulary import OBJECTS
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from random import Random
 
-    from llm_planning.environments.minecraft.option_verb import Verb
+    from llm_planning.environments.minecraft.options.verb import Verb
     from llm_planning.environments.minecraft.tasks import Task
     from llm_planning.roles.exercises import Teacher
     from llm_serving.request import Image
@@ -130,7 +130,7 @@ class Minecraft(Domain[State, Option]):
 
     def draw(self, state: State, *, size: int = SMALLEST) -> Image:
         """The record of the state as a picture."""
-        from llm_planning.environments.minecraft.pictures import draw_state
+        from llm_planning.environments.minecraft.options.pictures import draw_state
 
         return draw_state(state, size)
 
@@ -281,7 +281,7 @@ def _open(task: str, settings: MinecraftSettings) -> Minecraft:
 @cache
 def _teacher(held_out: tuple[str, ...] | None) -> Teacher[State, Option]:
     # The teacher makes domains, so it imports this module.
-    from llm_planning.environments.minecraft.teacher import HELD_OUT_ITEMS, MinecraftTeacher
+    from llm_planning.environments.minecraft.options.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 
     return MinecraftTeacher(held_out=HELD_OUT_ITEMS if held_out is None else held_out)
 
@@ -347,7 +347,7 @@ def _world(options: CraftMode) -> OptionWorld:
 @cache
 def _wording() -> Mapping[str, str]:
     """Template of Tree of Options or DRIP -> the blocks that replace its own in Minecraft."""
-    folder = files(__package__) / "option_prompts"
+    folder = files(__package__) / "options" / "prompts"
     return {
         file.name.removesuffix(".j2"): file.read_text("utf-8")
         for file in folder.iterdir()

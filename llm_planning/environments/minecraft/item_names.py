@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from llm_planning.environments.minecraft import option_tables
+from llm_planning.environments.minecraft.options import tables
 
-WOODS: Final = (*option_tables.WOODS, "crimson", "warped")
+WOODS: Final = (*tables.WOODS, "crimson", "warped")
 """All kinds of wood, the Nether's last."""
 
 _FAMILIES: Final = {

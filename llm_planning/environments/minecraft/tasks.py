@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llm_planning.environments.minecraft.option_tables import MEAT, WOODS
-from llm_planning.environments.minecraft.state import Sighting, State
+from llm_planning.environments.minecraft.options.state import Sighting, State
+from llm_planning.environments.minecraft.options.tables import MEAT, WOODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ PLAINS = State(
     nearby_entities=tuple(_ANIMALS),
     near={**_BLOCKS, **_ANIMALS},
 )
-"""The start of every task. Counts are the middle of the ranges in `option_tables.STOCK`."""
+"""The start of every task. Counts are the middle of the ranges in `options.tables.STOCK`."""
 
 _EIGHT: Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "obtain-leather": ("Obtain 1 leather.", (("leather",),)),

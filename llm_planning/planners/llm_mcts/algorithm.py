@@ -81,7 +81,7 @@ async def llm_mcts(run: Run[KnownHousehold, LlmMctsSettings]) -> Outcome:
     places = await asking.ask_for_places(settings)
     rules = asking.world.rules
     rng = Random(f"search {seed}")
-    rollout = Rollouts(rules, each=settings.rollouts, gamma=settings.gamma, width=settings.width)
+    rollout = Rollouts(rules, each=settings.rollouts, gamma=settings.gamma)
     rule: Callable[..., Select[State, Action]] = _SELECTION[settings.selection]
     select = rule(c=settings.c)
     means: Backup[State, Action] = by_sums(gamma=settings.gamma)

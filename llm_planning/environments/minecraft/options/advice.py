@@ -11,10 +11,10 @@ from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING
 
-from llm_planning.environments.minecraft.option import MOST, Option
-from llm_planning.environments.minecraft.option_rules import GROUPS
-from llm_planning.environments.minecraft.option_tables import FUEL
-from llm_planning.environments.minecraft.option_verbs import (
+from llm_planning.environments.minecraft.options.option import MOST, Option
+from llm_planning.environments.minecraft.options.rules import GROUPS
+from llm_planning.environments.minecraft.options.tables import FUEL
+from llm_planning.environments.minecraft.options.verbs import (
     COLLECT,
     CRAFT,
     FIND,
@@ -28,9 +28,9 @@ from llm_planning.environments.minecraft.rulebook import STATIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from llm_planning.environments.minecraft.option_rules import OptionRules
-    from llm_planning.environments.minecraft.option_verb import Verb
-    from llm_planning.environments.minecraft.state import State
+    from llm_planning.environments.minecraft.options.rules import OptionRules
+    from llm_planning.environments.minecraft.options.state import State
+    from llm_planning.environments.minecraft.options.verb import Verb
 
 
 def needed(rules: OptionRules, state: State, wanted: Iterable[Sequence[str]]) -> list[Option]:

@@ -2,7 +2,7 @@
 
 The player explores in legs of 50 blocks. Each leg shows what is within 32 blocks, the radius of the
 record of the state (Tree of Options, Appendix A.1). What comes into view, and how much of it, is
-drawn at that moment from the tables of `option_tables`; from then on the state holds its number and
+drawn at that moment from the tables of `tables`; from then on the state holds its number and
 distance.
 """
 
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from math import cos, exp, pi, sin
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from llm_planning.environments.minecraft.option_tables import (
+from llm_planning.environments.minecraft.options.state import Change, Sighting
+from llm_planning.environments.minecraft.options.tables import (
     BIOMES,
     DEEP,
     LAVA_LEVEL,
@@ -22,15 +23,14 @@ from llm_planning.environments.minecraft.option_tables import (
     STOCK,
     STONES,
 )
-from llm_planning.environments.minecraft.state import Change, Sighting
-from llm_planning.environments.minecraft.vocabulary import ENTITIES
+from llm_planning.environments.minecraft.options.vocabulary import ENTITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from random import Random
 
-    from llm_planning.environments.minecraft.option_tables import Chances
-    from llm_planning.environments.minecraft.state import State
+    from llm_planning.environments.minecraft.options.state import State
+    from llm_planning.environments.minecraft.options.tables import Chances
 
 Position: TypeAlias = tuple[float, float, float]
 

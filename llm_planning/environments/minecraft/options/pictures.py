@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from llm_planning.environments.minecraft.sprites import COLOURS, Square, draw_item, draw_near
-from llm_planning.environments.minecraft.state import EQUIPMENT_SLOTS, INVENTORY_SLOTS
+from llm_planning.environments.minecraft.options.sprites import (
+    COLOURS,
+    Square,
+    draw_item,
+    draw_near,
+)
+from llm_planning.environments.minecraft.options.state import EQUIPMENT_SLOTS, INVENTORY_SLOTS
 from llm_planning.pictures import LEAST_TEXT, WHITE, Canvas, fitted, shade, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.environments.minecraft.state import State
+    from llm_planning.environments.minecraft.options.state import State
     from llm_planning.pictures import Colour, Point
     from llm_serving.request import Image
 

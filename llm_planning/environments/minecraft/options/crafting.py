@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final, Self
 
-from llm_planning.environments.minecraft.option_rules import article, at_hand, unknown
-from llm_planning.environments.minecraft.option_tables import COOKED, FUEL, SMELT_TICKS
-from llm_planning.environments.minecraft.state import Change, Effect
+from llm_planning.environments.minecraft.options.rules import article, at_hand, unknown
+from llm_planning.environments.minecraft.options.state import Change, Effect
+from llm_planning.environments.minecraft.options.tables import COOKED, FUEL, SMELT_TICKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.environments.minecraft.option import Option
-    from llm_planning.environments.minecraft.option_rules import OptionRules, Recipe
-    from llm_planning.environments.minecraft.state import Attempt, State
+    from llm_planning.environments.minecraft.options.option import Option
+    from llm_planning.environments.minecraft.options.rules import OptionRules, Recipe
+    from llm_planning.environments.minecraft.options.state import Attempt, State
 
 CRAFT_TICKS: Final = 20
 """Time to craft any number of one item."""

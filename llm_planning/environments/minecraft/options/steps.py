@@ -18,25 +18,25 @@ from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from llm_planning.environments.minecraft.option import MOST, Option
-from llm_planning.environments.minecraft.option_advice import nearest, needed_for
-from llm_planning.environments.minecraft.option_crafting import burnt
-from llm_planning.environments.minecraft.option_rules import (
+from llm_planning.environments.minecraft.options.advice import nearest, needed_for
+from llm_planning.environments.minecraft.options.crafting import burnt
+from llm_planning.environments.minecraft.options.option import MOST, Option
+from llm_planning.environments.minecraft.options.rules import (
     GROUPS,
     holds,
 )
-from llm_planning.environments.minecraft.option_tables import (
+from llm_planning.environments.minecraft.options.surroundings import DIG_TICKS, LEVELS
+from llm_planning.environments.minecraft.options.tables import (
     FUEL,
 )
-from llm_planning.environments.minecraft.option_verbs import CRAFT, FIND, MINE, PLACE, VERBS, giver
+from llm_planning.environments.minecraft.options.verbs import CRAFT, FIND, MINE, PLACE, VERBS, giver
 from llm_planning.environments.minecraft.rulebook import STATIONS
-from llm_planning.environments.minecraft.surroundings import DIG_TICKS, LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from llm_planning.environments.minecraft.option_rules import OptionRules, Recipe
-    from llm_planning.environments.minecraft.state import State
+    from llm_planning.environments.minecraft.options.rules import OptionRules, Recipe
+    from llm_planning.environments.minecraft.options.state import State
 
 Stations: TypeAlias = Literal["placed", "held"]
 """How a step before a craft or a furnace names its station: as placed nearby, which is the paper's

@@ -21,20 +21,20 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.environments.minecraft.domain import EVERY_TASK, Minecraft
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.option_advice import needed
-from llm_planning.environments.minecraft.option_language import (
+from llm_planning.environments.minecraft.options.advice import needed
+from llm_planning.environments.minecraft.options.language import (
     Amount,
     ChangeModel,
     Prediction,
 )
-from llm_planning.environments.minecraft.option_rules import OptionRules
-from llm_planning.environments.minecraft.option_tables import FLUIDS
-from llm_planning.environments.minecraft.option_verbs import FIND, MINE, VERBS, giver
-from llm_planning.environments.minecraft.option_world import OptionWorld
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.rules import OptionRules
+from llm_planning.environments.minecraft.options.tables import FLUIDS
+from llm_planning.environments.minecraft.options.verbs import FIND, MINE, VERBS, giver
+from llm_planning.environments.minecraft.options.vocabulary import BLOCKS, ENTITIES, ITEMS
+from llm_planning.environments.minecraft.options.world import OptionWorld
 from llm_planning.environments.minecraft.rulebook import game_rules
 from llm_planning.environments.minecraft.tasks import PLAINS, Task
-from llm_planning.environments.minecraft.vocabulary import BLOCKS, ENTITIES, ITEMS
 from llm_planning.names import remedy
 from llm_planning.roles.exercises import HELD_OUT, SEEN, Situation
 
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from llm_planning.domain import Judged
-    from llm_planning.environments.minecraft.option_rules import CraftMode
-    from llm_planning.environments.minecraft.option_world import OptionOutcome
-    from llm_planning.environments.minecraft.state import State
+    from llm_planning.environments.minecraft.options.rules import CraftMode
+    from llm_planning.environments.minecraft.options.state import State
+    from llm_planning.environments.minecraft.options.world import OptionOutcome
 
 TASK: Final = "task"
 OTHER: Final = "other"

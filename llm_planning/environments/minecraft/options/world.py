@@ -7,7 +7,7 @@ health, hunger and inventory of the state. States are immutable, so a clone cost
 can be written as JSON.
 
 The papers leave many decisions to the game. They are made in `surroundings` (what is where),
-`option_tables` (what things give), `option_verbs` (what an option needs and does, and when it is
+`tables` (what things give), `verbs` (what an option needs and does, and when it is
 done already), and here (hunger, healing, monsters in the dark, the time of day). Numbers are those
 of Minecraft Java Edition 1.16 on normal difficulty, unless they are called our choice. A state
 gives the time of day as one word. The next word follows with probability ticks of the option /
@@ -23,22 +23,27 @@ from random import Random
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.environments.minecraft.option import MOST
-from llm_planning.environments.minecraft.option_rules import OptionRules, holds
-from llm_planning.environments.minecraft.option_tables import FOOD
-from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.state import Change, Sighting
-from llm_planning.environments.minecraft.surroundings import SURFACE, arrival, sighting, view
+from llm_planning.environments.minecraft.options.option import MOST
+from llm_planning.environments.minecraft.options.rules import OptionRules, holds
+from llm_planning.environments.minecraft.options.state import Change, Sighting
+from llm_planning.environments.minecraft.options.surroundings import (
+    SURFACE,
+    arrival,
+    sighting,
+    view,
+)
+from llm_planning.environments.minecraft.options.tables import FOOD
+from llm_planning.environments.minecraft.options.verbs import VERBS
 from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.environments.minecraft.option import Option
-    from llm_planning.environments.minecraft.option_rules import CraftMode
+    from llm_planning.environments.minecraft.options.option import Option
+    from llm_planning.environments.minecraft.options.rules import CraftMode
+    from llm_planning.environments.minecraft.options.state import Attempt, Effect, Equipment, State
     from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.environments.minecraft.state import Attempt, Effect, Equipment, State
     from llm_planning.environments.minecraft.tasks import Task
 
 SPAWN_RADIUS: Final = 10.0

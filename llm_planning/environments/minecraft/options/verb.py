@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from llm_planning.environments.minecraft.option_rules import holds
-from llm_planning.environments.minecraft.vocabulary import OBJECTS
+from llm_planning.environments.minecraft.options.rules import holds
+from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
-    from llm_planning.environments.minecraft.option import Option
-    from llm_planning.environments.minecraft.option_rules import OptionRules, Recipe
-    from llm_planning.environments.minecraft.state import Attempt, State
+    from llm_planning.environments.minecraft.options.option import Option
+    from llm_planning.environments.minecraft.options.rules import OptionRules, Recipe
+    from llm_planning.environments.minecraft.options.state import Attempt, State
 
 Use: TypeAlias = "Callable[[OptionRules, State, Option], Attempt | str]"
 Names: TypeAlias = "Callable[[OptionRules], Collection[str]]"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_kernels.quoting import quote
-from llm_planning.environments.minecraft.option import MOST, Option
-from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.surroundings import sighting
+from llm_planning.environments.minecraft.options.option import MOST, Option
+from llm_planning.environments.minecraft.options.surroundings import sighting
+from llm_planning.environments.minecraft.options.verbs import VERBS
 from llm_planning.execution.sandbox import CallError
 from llm_planning.execution.skill_files import read_skills
 from llm_planning.names import remedy
@@ -25,8 +25,8 @@ from llm_planning.names import remedy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.environments.minecraft.option_verb import Verb
-    from llm_planning.environments.minecraft.state import State
+    from llm_planning.environments.minecraft.options.state import State
+    from llm_planning.environments.minecraft.options.verb import Verb
     from llm_planning.execution.skill_files import Skill
 
 LONGEST_NAME: Final = 64

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from llm_planning.environments.bridges.virtualhome import installed
 from llm_planning.environments.household.rules import CLOSE, GRAB, OPEN, WALK, State
-from llm_planning.environments.household.scene import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
+    from llm_planning.environments.bridges.virtualhome import Scene
     from llm_planning.environments.household.rules import Action
-    from llm_planning.environments.household.scene import Scene
     from llm_planning.environments.household.tasks import Task
 
 _MODULES: Final = "virtualhome_eval.simulation.evolving_graph"

@@ -1,7 +1,7 @@
 """A scene of VirtualHome as a home: its rooms, furniture and things, and where they lie.
 
 A scene is a graph of nodes, which have classes, properties and states, and of edges such as ON and
-INSIDE. `homes/virtualhome.yaml` gives its classes the names of this project. The scene
+INSIDE. `virtualhome.yaml` gives its classes the names of this project. The scene
 `virtualhome` is one of the package `virtualhome-eval` (MIT), an optional extra. Others are read
 from JSON files.
 """
@@ -177,7 +177,7 @@ def _scene(content: bytes, name: str) -> Scene:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """`homes/virtualhome.yaml`."""
+    """`virtualhome.yaml`."""
 
     table: Mapping[str, Any]
 
@@ -194,7 +194,7 @@ class _Names:
 
 @cache
 def _names() -> _Names:
-    return _Names(read_mapping(Path(__file__).parent / "homes" / "virtualhome.yaml"))
+    return _Names(read_mapping(Path(__file__).with_suffix(".yaml")))
 
 
 class _Reader:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.environments.minecraft.vocabulary import ENTITIES
+from llm_planning.environments.minecraft.options.vocabulary import ENTITIES
 from llm_planning.pictures import BLACK, WHITE, own_colour, shade
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.environments.minecraft.option import Option
-from llm_planning.environments.minecraft.option_crafting import cook, craft, smelt
-from llm_planning.environments.minecraft.option_rules import (
+from llm_planning.environments.minecraft.options.crafting import cook, craft, smelt
+from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.rules import (
     FLUID_IN,
     GROUPS,
     OptionRules,
@@ -33,11 +33,14 @@ from llm_planning.environments.minecraft.option_rules import (
     holds,
     unknown,
 )
-from llm_planning.environments.minecraft.option_tables import COOKED, FLUIDS, KILLED, SHEARED
-from llm_planning.environments.minecraft.option_verb import Verb
-from llm_planning.environments.minecraft.rulebook import STATIONS
-from llm_planning.environments.minecraft.state import Attempt, Change, Effect, Sighting, State
-from llm_planning.environments.minecraft.surroundings import (
+from llm_planning.environments.minecraft.options.state import (
+    Attempt,
+    Change,
+    Effect,
+    Sighting,
+    State,
+)
+from llm_planning.environments.minecraft.options.surroundings import (
     BLOCK_TICKS,
     DIG_EXHAUSTION,
     DIG_TICKS,
@@ -48,13 +51,16 @@ from llm_planning.environments.minecraft.surroundings import (
     in_view,
     sighting,
 )
-from llm_planning.environments.minecraft.vocabulary import BLOCKS, ENTITIES, ITEMS
+from llm_planning.environments.minecraft.options.tables import COOKED, FLUIDS, KILLED, SHEARED
+from llm_planning.environments.minecraft.options.verb import Verb
+from llm_planning.environments.minecraft.options.vocabulary import BLOCKS, ENTITIES, ITEMS
+from llm_planning.environments.minecraft.rulebook import STATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
     from random import Random
 
-    from llm_planning.environments.minecraft.option_tables import Drop
+    from llm_planning.environments.minecraft.options.tables import Drop
 
 HAND_TICKS: Final = 20
 """Time to equip something, or to place one block, in ticks."""

@@ -7,10 +7,10 @@ exist and could plausibly matter. Some names are both an animal and its meat.
 
 from __future__ import annotations
 
-from llm_planning.environments.minecraft import option_tables
-from llm_planning.environments.minecraft.option_tables import FLUIDS, KILLED, WOODS
+from llm_planning.environments.minecraft.options import tables
+from llm_planning.environments.minecraft.options.tables import FLUIDS, KILLED, WOODS
 
-BIOMES = tuple(option_tables.BIOMES)
+BIOMES = tuple(tables.BIOMES)
 
 TIMES = ("sunrise", "day", "noon", "sunset", "night", "midnight")
 

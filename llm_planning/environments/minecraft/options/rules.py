@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from llm_planning.environments.minecraft.option_tables import (
+from llm_planning.environments.minecraft.options.tables import (
     DROPS,
     FLUIDS,
     HARVESTED_WITH,
@@ -20,9 +20,9 @@ from llm_planning.environments.minecraft.rulebook import STATIONS, substitutes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from llm_planning.environments.minecraft.option_tables import Drop
+    from llm_planning.environments.minecraft.options.state import State
+    from llm_planning.environments.minecraft.options.tables import Drop
     from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
-    from llm_planning.environments.minecraft.state import State
 
 CraftMode: TypeAlias = Literal["folded", "single"]
 """How much one craft makes.
@@ -90,7 +90,7 @@ class OptionRules:
 
     Args:
         book: the rules. Rules with the actions craft and smelt are the recipes; rules that break a
-            block give the tool for it. `option_tables.DROPS` gives what a block yields.
+            block give the tool for it. `tables.DROPS` gives what a block yields.
         options: how much one craft makes.
 
     Attributes:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, Field, create_model
 
 from llm_planning.environments.minecraft.item_names import item_id
-from llm_planning.environments.minecraft.option import MOST, Option
-from llm_planning.environments.minecraft.option_verbs import VERBS
-from llm_planning.environments.minecraft.state import Change
-from llm_planning.environments.minecraft.vocabulary import (
+from llm_planning.environments.minecraft.options.option import MOST, Option
+from llm_planning.environments.minecraft.options.state import Change
+from llm_planning.environments.minecraft.options.verbs import VERBS
+from llm_planning.environments.minecraft.options.vocabulary import (
     BIOMES,
     BLOCKS,
     ENTITIES,
@@ -30,7 +30,7 @@ from llm_planning.environments.minecraft.vocabulary import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm_planning.environments.minecraft.state import State
+    from llm_planning.environments.minecraft.options.state import State
 
 Vocabulary: TypeAlias = Literal["closed", "free"]
 

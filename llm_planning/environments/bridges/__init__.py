@@ -1,0 +1,1 @@
+"""Worlds of other people, as domains or parts of domains of this project."""

@@ -1,0 +1,1 @@
+"""Minecraft carried out option by option."""
