@@ -8,7 +8,7 @@ from math import log
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from llm_planning.domain import A, Believes, DomainError, S, Step
+from llm_planning.domain import A, Advises, Believes, DomainError, S, Step
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -96,8 +96,8 @@ def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
     """
     if isinstance(domain, Believes):
         raise DomainError("it hides its state (it has a belief), which its rules would give away")
-    advise: Any = getattr(domain, "advise", None)
-    if inspect.iscoroutinefunction(advise):
+    if isinstance(domain, Advises) and inspect.iscoroutinefunction(domain.advise):
+        advise = domain.advise
 
         async def first(state: Any, actions: Sequence[str]) -> tuple[str, ...]:  # noqa: ANN401
             return tuple(str(one) for one in (await advise(state))[:1] if str(one) in actions)

@@ -74,7 +74,6 @@ class PriorExercises:
         fits = not lacking and not hidden and not inspect.iscoroutinefunction(spec.open)
         self.roles: tuple[str, ...] = (ROLE,) if fits else ()
         self._spec = spec
-        self._told = told
         self._walks = cache(self._open)
         self._teacher = None if spec.teacher is None or words == "general" else spec.teacher(None)
 
@@ -107,7 +106,7 @@ class PriorExercises:
         right = leading(world, state, actions, seed=0)
         if not 0 < len(right) < len(actions):
             return ()
-        situation = Decision((), getattr(world, self._told)(state), actions, state=state)
+        situation = Decision((), _seen(world, state), actions, state=state)
         best = next((str(one) for one in on_the_way(world, state) if str(one) in right), right[0])
         asked: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
         kinds = {WAY: asked, "left": left_kind(len(world.advise(state))), "task": task}
@@ -148,7 +147,7 @@ class PriorExercises:
             kinds: as in `Exercise`.
         """
         wording = ShortActing(world)
-        shown = Decision((), getattr(world, self._told)(state), (str(best),), state=state)
+        shown = Decision((), _seen(world, state), (str(best),), state=state)
 
         async def ask(engine: Engine) -> str:
             actions = tuple(map(str, world.actions(state)))
@@ -176,6 +175,10 @@ class PriorExercises:
             raise TypeError(f"{self._spec.name} opens no domain: open it with a plain function")
         rules: Any = world
         return rules, ActWording(world), RuleWalks(rules)
+
+
+def _seen(world: Any, state: Any) -> Any:  # noqa: ANN401 - as `observed`, of plain methods
+    return world.observe(state) if isinstance(world, Observes) else world.describe(state)
 
 
 def _best(world: Any, state: Any) -> Any:  # noqa: ANN401
