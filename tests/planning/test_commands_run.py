@@ -312,7 +312,10 @@ def test_what_packages_announce_is_listed(tmp_path, monkeypatch):
     rows = {row["name"]: row for row in json.loads(listed.stdout)}
     assert set(rows) == {*PLANNERS, "stroll"}
     assert rows["stroll"]["summary"] == "Walks about."
-    everywhere = "textgame, minecraft, blocksworld, household, travel, multiplication, minecraft-goals, minecraft-items, cooking, hall"
+    everywhere = (
+        "textgame, minecraft, blocksworld, household, travel, multiplication, "
+        "minecraft-goals, minecraft-items, cooking, hall"
+    )
     assert rows["stroll"]["domains"] == rows["uct"]["domains"] == everywhere
     assert rows["too"]["domains"] == "minecraft, blocksworld, travel"
     assert "not listed: lost (their_things:lost of their 1) fails: Attrib" in listed.stderr
