@@ -399,7 +399,7 @@ async def test_every_planner_that_asks_has_rules_in_its_own_world(name, text_enc
     # reprompting nobody frees a controller that is stuck, as it is here.
     stuck = name in {"plan-xenon-no-cre", "plan-xenon-no-actions"}
     assert outcome.success is (None if "episodes" in quick else not stuck)
-    assert asked
+    assert asked or stuck
 
 
 @pytest.mark.parametrize("name", ASKING)

@@ -7,7 +7,6 @@ import pytest
 from xenon_builders import agent
 
 from llm_planning.environments.minecraft import controller
-from llm_planning.environments.minecraft.controller import UnknownGoalError
 from llm_planning.environments.minecraft.controller_data import Gathering, Profile
 from llm_planning.environments.minecraft.goals import GOALS_67
 from llm_planning.environments.minecraft.rulebook import RuleBook
@@ -20,6 +19,7 @@ from llm_planning.planners.xenon.saved import SavedKnowledgeError, save_knowledg
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.running import prepare
+from llm_planning.specs import UnknownTaskError
 from llm_serving.scripted import ScriptedEngine
 
 BOOK = RuleBook.load()
@@ -193,7 +193,7 @@ async def test_the_first_graph_is_that_of_plans_and_predictions(monkeypatch):
 
 
 async def test_bad_input_is_refused(tmp_path):
-    with pytest.raises(UnknownGoalError, match=r"did you mean .*diamond_axe"):
+    with pytest.raises(UnknownTaskError, match=r"did you mean .*diamond_axe"):
         await plan("plan-xenon", "diamondaxe", roles="table12")
     nowhere = tmp_path / "nowhere.json"
     with pytest.raises(SavedKnowledgeError, match=r"nowhere\.json"):
