@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from llm_planning.environments.minecraft import controller
 from llm_planning.environments.minecraft.book.rulebook import ItemRule, RuleBook
+from llm_planning.environments.minecraft.items import controller
 from llm_planning.environments.minecraft.items.controller import (
     SimulatedWorld,
     UnknownGoalError,

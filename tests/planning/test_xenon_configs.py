@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_planning.environments.minecraft import controller
 from llm_planning.environments.minecraft.book.rulebook import game_rules
+from llm_planning.environments.minecraft.items import controller
 from llm_planning.environments.minecraft.items.goals import GOAL_GROUPS_67, GOALS_67
 from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.experiments.grid import load_sweep

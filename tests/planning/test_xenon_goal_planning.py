@@ -6,8 +6,8 @@ import math
 import pytest
 from xenon_builders import agent
 
-from llm_planning.environments.minecraft import controller
 from llm_planning.environments.minecraft.book.rulebook import RuleBook
+from llm_planning.environments.minecraft.items import controller
 from llm_planning.environments.minecraft.items.controller_data import Gathering, Profile
 from llm_planning.environments.minecraft.items.goals import GOALS_67
 from llm_planning.environments.minecraft.items.text_world import TextWorld
