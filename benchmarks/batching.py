@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bench_engine import engine, forget, lengths, option_states
 from harness import Finding, parser, report
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.planners.tree_of_options.algorithm import Memo, SearchState, TreeOfOptions
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings

@@ -7,9 +7,9 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
-from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.execution.option_prompts import NOW, PREDICTED
 from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.asking import OptionAsking

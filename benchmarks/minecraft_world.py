@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from harness import AnswersDifferError, Finding, medians, parser, report
 
-from llm_planning.environments.minecraft.goals import GOALS_67
+from llm_planning.environments.minecraft.book.rulebook import RuleBook
+from llm_planning.environments.minecraft.items.goals import GOALS_67
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 from llm_planning.environments.minecraft.options.world import OptionWorld
-from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.environments.minecraft.tasks import PLAINS
-from llm_planning.environments.minecraft.text_world import TextWorld
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from harness import AnswersDifferError, Finding, medians, parser, report
 
 from llm_planning.domain import Step
-from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.environments.minecraft.options.domain import Minecraft
+from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.execution.option_prompts import NOW
 from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.asking import OptionAsking

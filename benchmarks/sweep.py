@@ -22,7 +22,7 @@ from bench_engine import MODEL, engine, forget
 from harness import Finding, parser, report
 from rich.console import Console
 
-from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.experiments.display import LiveDisplay
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.local_pool import LocalPool

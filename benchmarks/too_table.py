@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from bench_engine import engine, forget
 from harness import AnswersDifferError, Finding, parser, report
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
 from llm_planning.specs import Run

@@ -1,4 +1,4 @@
-"""Writes `llm_planning/environments/minecraft/rules.json` from published data of Minecraft 1.16.
+"""Writes `environments/minecraft/book/rules.json` from published data of Minecraft 1.16.
 
     python scripts/minecraft_rules.py [--packages FOLDER] [--check]
 
@@ -40,8 +40,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.environments.minecraft.item_names import WOODS, common_name
-from llm_planning.environments.minecraft.rulebook import (
+from llm_planning.environments.minecraft.book.item_names import WOODS, common_name
+from llm_planning.environments.minecraft.book.rulebook import (
     GRADED_TOOLS,
     MATERIAL_TIERS,
     RULES_FILE,

@@ -10,7 +10,7 @@ from llm_planning.commands.options import JsonOption  # noqa: TC001 - typer read
 from llm_planning.endings import refusing
 
 if TYPE_CHECKING:
-    from llm_planning.environments.minecraft.rulebook import Quantities, RuleBook
+    from llm_planning.environments.minecraft.book.rulebook import Quantities, RuleBook
 
 app = typer.Typer(help="The rules of Minecraft 1.16.")
 
@@ -33,7 +33,7 @@ def requirements(items: ItemsArgument, *, as_json: JsonOption = False) -> None:
     """
     from rich.table import Table
 
-    from llm_planning.environments.minecraft.rulebook import RuleBook, UnknownItemError
+    from llm_planning.environments.minecraft.book.rulebook import RuleBook, UnknownItemError
     from llm_serving.terminal import SafeConsole, literal, say_json
 
     book = RuleBook.load()
@@ -55,7 +55,7 @@ def requirements(items: ItemsArgument, *, as_json: JsonOption = False) -> None:
 
 def _named(item: str, book: RuleBook) -> str:
     """What the rules call an item, which is told where it is a name for several."""
-    from llm_planning.environments.minecraft.item_names import common_name, item_id
+    from llm_planning.environments.minecraft.book.item_names import common_name, item_id
     from llm_serving.terminal import complain
 
     if item in book:

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 DOMAINS: Final[Catalogue[DomainSpec]] = Catalogue(
     {
         "llm_planning.environments.textgame.domain:TEXTGAME": ("textgame",),
-        "llm_planning.environments.minecraft.domain:MINECRAFT": ("minecraft",),
+        "llm_planning.environments.minecraft.options.domain:MINECRAFT": ("minecraft",),
         "llm_planning.environments.blocksworld.domain:BLOCKSWORLD": ("blocksworld",),
         "llm_planning.environments.household.domain:HOUSEHOLD": ("household",),
         "llm_planning.environments.travel.domain:TRAVEL": ("travel",),
         "llm_planning.environments.multiplication.domain:MULTIPLICATION": ("multiplication",),
-        "llm_planning.environments.minecraft.items:MINECRAFT_GOALS": ("minecraft-goals",),
-        "llm_planning.environments.minecraft.items:MINECRAFT_ITEMS": ("minecraft-items",),
+        "llm_planning.environments.minecraft.items.domain:MINECRAFT_GOALS": ("minecraft-goals",),
+        "llm_planning.environments.minecraft.items.domain:MINECRAFT_ITEMS": ("minecraft-items",),
         "llm_planning.environments.cooking.domain:COOKING": ("cooking",),
     }
 )

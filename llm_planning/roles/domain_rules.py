@@ -150,7 +150,7 @@ def leading(
         seed: of what happens after an action.
 
     Example:
-        >>> from llm_planning.environments.minecraft.domain import Minecraft
+        >>> from llm_planning.environments.minecraft.options.domain import Minecraft
         >>> from llm_planning.roles.domain_rules import leading
         >>> world = Minecraft(task="obtain-leather")
         >>> leading(world, world.start(0), ["mine 3 oak_log", "find 1 cow"], seed=0)

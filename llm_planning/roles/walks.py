@@ -58,7 +58,7 @@ class RuleWalks(Generic[S, A]):
 
     Example:
         >>> from random import Random
-        >>> from llm_planning.environments.minecraft.domain import Minecraft
+        >>> from llm_planning.environments.minecraft.options.domain import Minecraft
         >>> from llm_planning.roles import RuleWalks
         >>> walks = RuleWalks(Minecraft(task="cook-meat"))
         >>> walks.state(Random(1)) == walks.state(Random(1))

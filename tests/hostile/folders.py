@@ -255,7 +255,7 @@ LORA = "base_model.model.q_proj.lora_%s.weight"
 
 def make_skills(folder: Path) -> None:
     """Writes a library of one skill, which is of Minecraft and takes the place of its own."""
-    from llm_planning.environments.minecraft import primitives
+    from llm_planning.environments.minecraft.options import primitives
 
     own = Path(primitives.__file__).parent / "skills" / "killMobs"
     shutil.copytree(own, folder / own.name)

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from llm_planning.environments.minecraft.book.rulebook import RuleBook
 from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 from llm_planning.environments.minecraft.options.world import OptionWorld
-from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.environments.minecraft.tasks import PLAINS
 
 BOOK = RuleBook.load()
 WORLD = OptionWorld(BOOK, seed=0)

@@ -8,7 +8,7 @@ import pytest
 from any_domain_worlds import Corridor, Tiger
 
 from llm_planning.domain import DomainError
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.planners.any_domain.exercises import PriorExercises
 from llm_planning.planners.any_domain.roles import Situation
 from llm_planning.planners.any_domain.specs import SPECS

@@ -18,7 +18,7 @@ from llm_planning.distill.ahead import Ahead
 from llm_planning.distill.checkpoint import TrainingError
 from llm_planning.distill.course import Course, lessons_of
 from llm_planning.distill.tokens import LessonTokenizer
-from llm_planning.environments.minecraft.domain import MINECRAFT, Minecraft
+from llm_planning.environments.minecraft.options.domain import MINECRAFT, Minecraft
 from llm_planning.planners.drip.settings import ROLES as DRIP
 from llm_planning.planners.tree_of_options.exercises import ROLES
 from llm_planning.registry import exercise_makers

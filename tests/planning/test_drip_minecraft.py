@@ -6,7 +6,7 @@ import pytest
 from drip_runs import PLANNERS, roles_file
 from runs import run_in
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.model_configs import open_uncached_engine
 from llm_planning.settings import SettingsError
 

@@ -7,8 +7,8 @@ import pytest
 from drip_runs import PLANNERS
 from runs import run_in
 
-from llm_planning.environments.minecraft.domain import Minecraft
-from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.environments.minecraft.options.domain import Minecraft
+from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.registry import find_domain
 from llm_planning.settings import SettingsError

@@ -7,7 +7,7 @@ import yaml
 
 from llm_planning.environments.blocksworld.domain import GENERATED
 from llm_planning.environments.blocksworld.generator import problems
-from llm_planning.environments.minecraft import teacher as of_minecraft
+from llm_planning.environments.minecraft.options import teacher as of_minecraft
 from llm_planning.registry import find_domain
 
 CONFIGS = Path(__file__).parents[2] / "configs"

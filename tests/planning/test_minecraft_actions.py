@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.verbs import QUANTITIES, VERBS
 from llm_planning.environments.minecraft.options.vocabulary import OBJECTS

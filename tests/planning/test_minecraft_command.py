@@ -3,7 +3,7 @@ import json
 import pytest
 from command_line import invoke
 
-from llm_planning.environments.minecraft import rulebook
+from llm_planning.environments.minecraft.book import rulebook
 
 
 def ask(*arguments):

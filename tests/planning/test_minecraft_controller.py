@@ -4,23 +4,23 @@ import math
 
 import pytest
 
-from llm_planning.environments.minecraft import controller
-from llm_planning.environments.minecraft.controller import (
+from llm_planning.environments.minecraft.book.rulebook import ItemRule, RuleBook
+from llm_planning.environments.minecraft.items import controller
+from llm_planning.environments.minecraft.items.controller import (
     SimulatedWorld,
     UnknownGoalError,
     UnknownProfileError,
     group_of,
     planning_horizon,
 )
-from llm_planning.environments.minecraft.controller_data import (
+from llm_planning.environments.minecraft.items.controller_data import (
     HORIZONS,
     PROFILES,
     Gathering,
     Profile,
 )
-from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67, GOALS_67
-from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.items.goals import GOAL_GROUPS_67, GOALS_67
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 
 RULES = (
     ItemRule(item="logs", action="mine"),

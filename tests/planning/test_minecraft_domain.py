@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from llm_planning.domain import Believes, missing_members
-from llm_planning.environments.minecraft.domain import EVERY_TASK, MINECRAFT, Minecraft
+from llm_planning.environments.minecraft.options.domain import EVERY_TASK, MINECRAFT, Minecraft
 from llm_planning.environments.minecraft.options.option import Option
-from llm_planning.environments.minecraft.tasks import PLAINS
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 
 WOOD, COW = Option("mine", 3, "oak_log"), Option("kill", 1, "cow")
 

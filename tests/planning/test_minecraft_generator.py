@@ -5,7 +5,7 @@ import minecraft_rules as generator
 import pytest
 from golden import FOLDER, Golden
 
-from llm_planning.environments.minecraft.rulebook import RULES_FILE, ItemRule, RuleBook
+from llm_planning.environments.minecraft.book.rulebook import RULES_FILE, ItemRule, RuleBook
 
 KEYS = ("sources", "recipes_left_out", "rules", "alternatives", "unreachable")
 CASE = Golden(FOLDER / "minecraft" / "generated-rules.json")

@@ -1,6 +1,7 @@
 import pytest
 
-from llm_planning.environments.minecraft.goals import (
+from llm_planning.environments.minecraft.book.rulebook import RuleBook
+from llm_planning.environments.minecraft.items.goals import (
     GOAL_GROUPS_67,
     GOAL_GROUPS_100,
     GOAL_GROUPS_120,
@@ -10,8 +11,7 @@ from llm_planning.environments.minecraft.goals import (
     GOALS_120,
     PRIOR_GOALS,
 )
-from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.environments.minecraft.text_world import ACTIONS, action_set
+from llm_planning.environments.minecraft.items.text_world import ACTIONS, action_set
 
 TABLE_10 = {"Wood": 10, "Stone": 9, "Iron": 16, "Gold": 6, "Redstone": 6, "Diamond": 7, "Armor": 13}
 TABLE_11_UPPER = {"Leather": 7, "Paper": 5, "Flint": 4, "Wood": 8, "Stone": 9}

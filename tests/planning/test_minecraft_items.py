@@ -7,15 +7,15 @@ import pytest
 from cooking_kitchens import PAPER_KITCHENS
 
 from llm_planning.domain import Step
-from llm_planning.environments.minecraft.goals import GOAL_SETS, GOALS_67
-from llm_planning.environments.minecraft.items import (
+from llm_planning.environments.minecraft.items.domain import (
     Attempt,
     Holdings,
     ItemSettings,
     MinecraftGoals,
     MinecraftItems,
 )
-from llm_planning.environments.minecraft.text_world import ACTIONS
+from llm_planning.environments.minecraft.items.goals import GOAL_SETS, GOALS_67
+from llm_planning.environments.minecraft.items.text_world import ACTIONS
 from llm_planning.roles import Engines
 from llm_planning.running import prepare
 from llm_planning.specs import UnknownTaskError

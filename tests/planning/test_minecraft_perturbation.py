@@ -3,10 +3,10 @@ from functools import cache
 
 import pytest
 
-from llm_planning.environments.minecraft import perturbation
-from llm_planning.environments.minecraft.goals import GOALS_67, PRIOR_GOALS
-from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.book.rulebook import RuleBook
+from llm_planning.environments.minecraft.items import perturbation
+from llm_planning.environments.minecraft.items.goals import GOALS_67, PRIOR_GOALS
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 
 BOOK = RuleBook.load()
 SEEDS = range(5)

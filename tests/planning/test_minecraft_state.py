@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from llm_planning.environments.minecraft.options import vocabulary
 from llm_planning.environments.minecraft.options.state import Change, Sighting, State
-from llm_planning.environments.minecraft.tasks import PLAINS, TASKS
+from llm_planning.environments.minecraft.options.tasks import PLAINS, TASKS
 
 # The values of the example of Appendix A.1, whose biome is not printed.
 EXAMPLE = State(

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from option_worlds import option
 
-from llm_planning.environments.minecraft.domain import EVERY_TASK, MINECRAFT, Minecraft
+from llm_planning.environments.minecraft.options.domain import EVERY_TASK, MINECRAFT, Minecraft
 from llm_planning.environments.minecraft.options.language import OptionGrammar
 from llm_planning.environments.minecraft.options.option import MOST
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 from llm_planning.environments.minecraft.options.verbs import VERBS
-from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.execution.episode import world_draws
 from llm_planning.planners.drip.roles import DripRoles
 

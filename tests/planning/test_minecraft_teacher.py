@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from llm_planning.environments.minecraft.domain import EVERY_TASK, Minecraft
+from llm_planning.environments.minecraft.options.domain import EVERY_TASK, Minecraft
 from llm_planning.environments.minecraft.options.language import ChangeModel
 from llm_planning.environments.minecraft.options.option import Option
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 from llm_planning.environments.minecraft.options.teacher import HELD_OUT_ITEMS, MinecraftTeacher
-from llm_planning.environments.minecraft.tasks import PLAINS
 
 TEACHER = MinecraftTeacher()
 ANSWER = ChangeModel("closed").answer

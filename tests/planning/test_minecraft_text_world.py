@@ -2,13 +2,17 @@ from dataclasses import replace
 
 import pytest
 
-from llm_planning.environments.minecraft.goals import GOAL_GROUPS_120, GOALS_67, GOALS_120
-from llm_planning.environments.minecraft.rulebook import (
+from llm_planning.environments.minecraft.book.rulebook import (
     EmptyGoalSetError,
     RuleBook,
     UnknownItemError,
 )
-from llm_planning.environments.minecraft.text_world import TextWorld, UnknownActionError, action_set
+from llm_planning.environments.minecraft.items.goals import GOAL_GROUPS_120, GOALS_67, GOALS_120
+from llm_planning.environments.minecraft.items.text_world import (
+    TextWorld,
+    UnknownActionError,
+    action_set,
+)
 from llm_planning.planners.xenon.graph import PLANS
 
 BOOK = RuleBook.load()

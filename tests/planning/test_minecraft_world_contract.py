@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from llm_planning.environments.minecraft.controller import SimulatedWorld
-from llm_planning.environments.minecraft.controller_data import PROFILES
-from llm_planning.environments.minecraft.goals import GOALS_120
-from llm_planning.environments.minecraft.rulebook import RuleBook, substitutes
-from llm_planning.environments.minecraft.text_world import TextWorld, UnknownActionError
+from llm_planning.environments.minecraft.book.rulebook import RuleBook, substitutes
+from llm_planning.environments.minecraft.items.controller import SimulatedWorld
+from llm_planning.environments.minecraft.items.controller_data import PROFILES
+from llm_planning.environments.minecraft.items.goals import GOALS_120
+from llm_planning.environments.minecraft.items.text_world import TextWorld, UnknownActionError
 
 BOOK = RuleBook.load()
 VERBS = ("mine", "craft", "smelt")

@@ -8,7 +8,7 @@ from pydantic import Field, create_model
 
 from llm_planning import plan
 from llm_planning.domain import Domain, DomainError, Judged, OneOf, Step
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.language import OptionGrammar
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.verbs import VERBS

@@ -10,9 +10,9 @@ from llm_planning.environments.minecraft.options.option import MOST, Option
 from llm_planning.environments.minecraft.options.rules import GROUPS, OptionRules
 from llm_planning.environments.minecraft.options.state import Change, Sighting, State
 from llm_planning.environments.minecraft.options.tables import DROPS, FLUIDS, KILLED, Drop
+from llm_planning.environments.minecraft.options.tasks import PLAINS, TASKS
 from llm_planning.environments.minecraft.options.verbs import VERBS
 from llm_planning.environments.minecraft.options.world import OptionWorld
-from llm_planning.environments.minecraft.tasks import PLAINS, TASKS
 
 RULES = OptionRules(BOOK, options="folded")
 STATIONS = {"crafting_table": 1, "furnace": 1}

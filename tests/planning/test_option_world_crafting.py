@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from option_worlds import SINGLE, WORLD, option
 
 from llm_planning.environments.minecraft.options.option import Option
-from llm_planning.environments.minecraft.tasks import PLAINS
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 
 WORTH = {
     # In planks.

@@ -10,8 +10,8 @@ from option_worlds import WORLD, option
 from llm_planning.environments.minecraft.options import vocabulary
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.state import Sighting
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 from llm_planning.environments.minecraft.options.verbs import VERBS
-from llm_planning.environments.minecraft.tasks import PLAINS
 
 
 def done(text, *, hand=None, **held):

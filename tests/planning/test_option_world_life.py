@@ -17,6 +17,7 @@ from llm_planning.environments.minecraft.options.surroundings import (
     explore,
 )
 from llm_planning.environments.minecraft.options.tables import BIOMES, KILLED, ORES, STOCK
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 from llm_planning.environments.minecraft.options.world import (
     DARK,
     TIMES,
@@ -24,7 +25,6 @@ from llm_planning.environments.minecraft.options.world import (
     live,
     suffered,
 )
-from llm_planning.environments.minecraft.tasks import PLAINS
 
 NIGHT = replace(PLAINS, time="night")
 ARMED = replace(NIGHT, inventory={"stone_sword": 1})

@@ -9,7 +9,7 @@ from option_worlds import WORLD, option, outcomes
 
 from llm_planning.environments.minecraft.options.state import Sighting
 from llm_planning.environments.minecraft.options.surroundings import BLOCK_TICKS
-from llm_planning.environments.minecraft.tasks import PLAINS
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 
 
 def standing(held=None, *, blocks=(), entities=(), **near):

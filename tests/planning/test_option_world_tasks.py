@@ -13,13 +13,13 @@ import pytest
 from golden import FOLDER
 from option_worlds import BOOK, SINGLE, WORLD, option
 
-from llm_planning.environments.minecraft.domain import EVERY_TASK
 from llm_planning.environments.minecraft.options import vocabulary
+from llm_planning.environments.minecraft.options.domain import EVERY_TASK
 from llm_planning.environments.minecraft.options.rules import OptionRules
 from llm_planning.environments.minecraft.options.surroundings import DIG_TICKS, LEVELS, ON_SURFACE
 from llm_planning.environments.minecraft.options.tables import FLUIDS, FUEL, KILLED, WOODS
+from llm_planning.environments.minecraft.options.tasks import PLAINS, TASKS
 from llm_planning.environments.minecraft.options.world import OptionWorld
-from llm_planning.environments.minecraft.tasks import PLAINS, TASKS
 
 WORLDS = {"folded": WORLD, "single": SINGLE}
 

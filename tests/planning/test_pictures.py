@@ -14,7 +14,7 @@ from PIL import ImageChops, ImageStat
 
 from llm_planning.domain import DomainError, settled
 from llm_planning.environments.household.domain import HOUSEHOLD, HouseholdSettings
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.vocabulary import BLOCKS, ENTITIES, ITEMS
 from llm_planning.pictures import Canvas, fitted, text_width
 
@@ -60,7 +60,7 @@ DRAWN = """
 from hashlib import sha256
 from random import Random
 from llm_planning.environments.household.domain import HOUSEHOLD, HouseholdSettings
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 home = HOUSEHOLD.open("rearrange", HouseholdSettings.read({"sight": "full"}))
 for world in (Minecraft(task="craft-a-compass"), home):
     rng, state = Random(1), world.start(0)

@@ -12,7 +12,7 @@ import pytest
 from any_domain_worlds import Corridor, Tiger, run
 
 from llm_planning.domain import DomainError
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.state import State
 from llm_planning.environments.textgame.domain import TextGameDomain

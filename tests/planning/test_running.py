@@ -11,7 +11,7 @@ from textgame_toys import trap_door
 
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.outcome import Outcome
 from llm_planning.registry import find_planner, spec_of
 from llm_planning.roles import Engines, metered

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.experiments import grid
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.grid_file import SweepConfigError, sweep_name

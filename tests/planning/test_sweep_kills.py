@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from killing import Child, apart, in_memory
 
-from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.experiments import scheduler
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
 from llm_planning.experiments.local_pool import LocalPool

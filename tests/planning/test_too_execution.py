@@ -11,7 +11,7 @@ import pytest
 from killing import start
 from runs import run_in
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.execution.options import (
     Attempt,

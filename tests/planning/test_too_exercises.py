@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from llm_planning.environments.minecraft.domain import MINECRAFT
+from llm_planning.environments.minecraft.options.domain import MINECRAFT
 from llm_planning.environments.minecraft.options.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 from llm_planning.planners.tree_of_options.exercises import ROLES, OptionExercises
 from llm_planning.registry import exercise_makers

@@ -13,7 +13,7 @@ from golden import golden
 from option_worlds import option
 from runs import run_in
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.state import Change
 from llm_planning.execution.whole_plans import first_state
 from llm_planning.planners.tree_of_options.algorithm import (

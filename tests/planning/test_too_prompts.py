@@ -6,10 +6,10 @@ import pytest
 from pydantic import create_model
 
 from llm_planning.domain import Domain, OneOf
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.state import Change
-from llm_planning.environments.minecraft.tasks import TASKS
+from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.execution.option_prompts import NOW, PREDICTED, START
 from llm_planning.execution.option_settings import Layout, PromptSettings
 from llm_planning.execution.options import OptionState

@@ -10,9 +10,9 @@ from runs import run_in
 from too_roles import rules_of
 
 from llm_planning.domain import Step
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
-from llm_planning.environments.minecraft.tasks import PLAINS
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 from llm_planning.execution.options import OptionState, PolicyQuestion
 from llm_planning.planners.drip.roles import DripRoles
 from llm_planning.planners.drip.specs import SPECS as DRIP

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.execution.option_prompts import NOW, PREDICTED, START
 from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.asking import OptionAsking

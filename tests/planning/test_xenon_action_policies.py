@@ -18,7 +18,7 @@ from xenon_builders import (
     failed,
 )
 
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.baselines import (
     Forgetful,

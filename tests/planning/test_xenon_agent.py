@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from xenon_builders import LOGS, PLANKS, TRACES, VERBS, agent, book_of, failed
 
-from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.book.rulebook import ItemRule, RuleBook
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.planners.xenon.graph import (
     PLANS,
     DependencyGraph,

@@ -5,8 +5,8 @@ from statistics import fmean, pstdev
 import pytest
 from xenon_builders import LOGS, SMALL, VERBS, book_of, minecraft
 
-from llm_planning.environments.minecraft.goals import GOALS_67
-from llm_planning.environments.minecraft.rulebook import RuleBook
+from llm_planning.environments.minecraft.book.rulebook import RuleBook
+from llm_planning.environments.minecraft.items.goals import GOALS_67
 from llm_planning.planners.xenon.beliefs import (
     TABLE_12,
     Beliefs,

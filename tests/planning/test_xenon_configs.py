@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from llm_planning.environments.minecraft import controller
-from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67, GOALS_67
-from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.book.rulebook import game_rules
+from llm_planning.environments.minecraft.items import controller
+from llm_planning.environments.minecraft.items.goals import GOAL_GROUPS_67, GOALS_67
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
 from llm_planning.planners.xenon.given_goal import true_knowledge

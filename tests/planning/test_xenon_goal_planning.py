@@ -6,11 +6,11 @@ import math
 import pytest
 from xenon_builders import agent
 
-from llm_planning.environments.minecraft import controller
-from llm_planning.environments.minecraft.controller_data import Gathering, Profile
-from llm_planning.environments.minecraft.goals import GOALS_67
-from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.book.rulebook import RuleBook
+from llm_planning.environments.minecraft.items import controller
+from llm_planning.environments.minecraft.items.controller_data import Gathering, Profile
+from llm_planning.environments.minecraft.items.goals import GOALS_67
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.planners.xenon.baselines import TrueActions
 from llm_planning.planners.xenon.given_goal import obtain, true_knowledge
 from llm_planning.planners.xenon.goal_planning import SuccessesTakenOver

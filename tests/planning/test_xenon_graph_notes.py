@@ -7,8 +7,8 @@ from command_line import invoke
 from cooking_kitchens import PAPER_KITCHENS, sticky
 from xenon_builders import LOGS, PLANKS, VERBS, agent, book_of
 
-from llm_planning.environments.minecraft.rulebook import ItemRule
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.book.rulebook import ItemRule
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.baselines import AsPredicted, Rand
 from llm_planning.planners.xenon.graph import DependencyGraph

@@ -10,9 +10,9 @@ from contextlib import closing
 import pytest
 from command_line import invoke
 
-from llm_planning.environments.minecraft.items import MINECRAFT_GOALS
-from llm_planning.environments.minecraft.perturbation import perturb
-from llm_planning.environments.minecraft.rulebook import RuleBook
+from llm_planning.environments.minecraft.book.rulebook import RuleBook
+from llm_planning.environments.minecraft.items.domain import MINECRAFT_GOALS
+from llm_planning.environments.minecraft.items.perturbation import perturb
 from llm_planning.planners.xenon import learning
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.learning_report import Curve

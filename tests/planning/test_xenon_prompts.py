@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from xenon_builders import VERBS, minecraft
 
-from llm_planning.environments.minecraft.goals import GOALS_120
-from llm_planning.environments.minecraft.rulebook import RuleBook
-from llm_planning.environments.minecraft.text_world import action_set
+from llm_planning.environments.minecraft.book.rulebook import RuleBook
+from llm_planning.environments.minecraft.items.goals import GOALS_120
+from llm_planning.environments.minecraft.items.text_world import action_set
 from llm_planning.planners.xenon.roles import (
     LATEST,
     SHOWN,

@@ -6,9 +6,9 @@ import pytest
 from PIL import Image as Pillow
 from xenon_builders import agent
 
-from llm_planning.environments.minecraft.controller import SimulatedWorld
-from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.book.rulebook import game_rules
+from llm_planning.environments.minecraft.items.controller import SimulatedWorld
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.planners.xenon.asking import always_intervene
 from llm_planning.planners.xenon.goal_planning import Reprompting, caption_of, in_words
 from llm_planning.planners.xenon.roles import (

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.book.rulebook import game_rules
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.xenon.asking import MinecraftAsking
 from llm_planning.planners.xenon.roles import (

@@ -6,8 +6,8 @@ import pytest
 from cooking_kitchens import PAPER_KITCHENS
 
 from llm_planning.environments.cooking.domain import COOKING
-from llm_planning.environments.minecraft import controller
-from llm_planning.environments.minecraft.controller_data import Gathering, Profile
+from llm_planning.environments.minecraft.items import controller
+from llm_planning.environments.minecraft.items.controller_data import Gathering, Profile
 from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines

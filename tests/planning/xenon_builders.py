@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
+from llm_planning.environments.minecraft.book.rulebook import ItemRule, RuleBook
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.asking import MinecraftAsking
 from llm_planning.planners.xenon.graph import DependencyGraph

@@ -1,1 +1,1 @@
-"""Minecraft seen from its options: the state record, its words and the eight tasks."""
+"""Minecraft twice, on one book of rules: carried out option by option, and item by item."""

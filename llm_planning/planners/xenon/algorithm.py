@@ -18,7 +18,7 @@ from llm_planning.planners.xenon.roles import ActionQuestion, Failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from llm_planning.environments.minecraft.text_world import World
+    from llm_planning.environments.minecraft.items.text_world import World
     from llm_planning.planners.xenon.graph import Initial
     from llm_planning.planners.xenon.memory import ActionMemory, Knowledge, Similar
     from llm_planning.planners.xenon.notes import GraphNotes

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from random import Random
 
-    from llm_planning.environments.minecraft.text_world import TextWorld
+    from llm_planning.environments.minecraft.items.text_world import TextWorld
     from llm_planning.planners.xenon.roles import (
         ActionQuestion,
         Analyse,

@@ -21,8 +21,8 @@ from llm_planning.planners.xenon.graph import NOTHING, Initial
 from llm_planning.planners.xenon.roles import ActionQuestion, CorrectionQuestion
 
 if TYPE_CHECKING:
-    from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.environments.minecraft.text_world import World
+    from llm_planning.environments.minecraft.book.rulebook import RuleBook
+    from llm_planning.environments.minecraft.items.text_world import World
     from llm_planning.planners.xenon.algorithm import Plan
     from llm_planning.planners.xenon.asking import MinecraftAsking
     from llm_planning.planners.xenon.roles import Failure, Predict

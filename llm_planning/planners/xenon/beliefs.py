@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from random import Random
 
-    from llm_planning.environments.minecraft.rulebook import RuleBook
+    from llm_planning.environments.minecraft.book.rulebook import RuleBook
     from llm_planning.planners.xenon.roles import (
         CorrectionQuestion,
         NeedsQuestion,

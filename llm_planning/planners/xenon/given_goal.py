@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.environments.minecraft.controller import group_of
-from llm_planning.environments.minecraft.rulebook import game_rules
+from llm_planning.environments.minecraft.book.rulebook import game_rules
+from llm_planning.environments.minecraft.items.controller import group_of
 from llm_planning.outcome import Outcome
 from llm_planning.planners.xenon.asking import MinecraftAsking
 from llm_planning.planners.xenon.graph import DependencyGraph
@@ -31,9 +31,9 @@ from llm_planning.planners.xenon.settings import AskingSettings, MemorySettings,
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from llm_planning.environments.minecraft.items import ItemWorld
-    from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.environments.minecraft.text_world import World
+    from llm_planning.environments.minecraft.book.rulebook import RuleBook
+    from llm_planning.environments.minecraft.items.domain import ItemWorld
+    from llm_planning.environments.minecraft.items.text_world import World
     from llm_planning.planners.xenon.algorithm import Plan, Subgoal, Xenon
     from llm_planning.planners.xenon.settings import SelectionSettings
     from llm_planning.roles import Asking

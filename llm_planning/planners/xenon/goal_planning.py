@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llm_planning.environments.minecraft.controller import (
+from llm_planning.environments.minecraft.book.rulebook import game_rules
+from llm_planning.environments.minecraft.items.controller import (
     LABEL,
     SimulatedWorld,
     planning_horizon,
 )
-from llm_planning.environments.minecraft.controller_data import PATIENCE
-from llm_planning.environments.minecraft.goals import GOALS_67
-from llm_planning.environments.minecraft.rulebook import game_rules
+from llm_planning.environments.minecraft.items.controller_data import PATIENCE
+from llm_planning.environments.minecraft.items.goals import GOALS_67
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.asking import MinecraftAsking, always_intervene
 from llm_planning.planners.xenon.baselines import SuccessesOnly, TrueActions
@@ -53,8 +53,8 @@ from llm_planning.planners.xenon.settings import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from llm_planning.environments.minecraft.items import ItemWorld
-    from llm_planning.environments.minecraft.text_world import TextWorld
+    from llm_planning.environments.minecraft.items.domain import ItemWorld
+    from llm_planning.environments.minecraft.items.text_world import TextWorld
     from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.roles import Decide
     from llm_planning.planners.xenon.settings import ControllerSettings

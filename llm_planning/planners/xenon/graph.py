@@ -21,7 +21,7 @@ from llm_planning.settings import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 
-    from llm_planning.environments.minecraft.text_world import World
+    from llm_planning.environments.minecraft.items.text_world import World
     from llm_planning.planners.xenon.memory import Knowledge, Similar
     from llm_planning.planners.xenon.roles import Predict, Requirements
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_kernels.files import at_home
-from llm_planning.environments.minecraft.controller import SimulatedWorld
-from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld
+from llm_planning.environments.minecraft.book.rulebook import game_rules
+from llm_planning.environments.minecraft.items.controller import SimulatedWorld
+from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.planners.xenon import baselines, plus
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.asking import MinecraftAsking
@@ -26,9 +26,9 @@ from llm_planning.settings import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from llm_planning.environments.minecraft.items import ItemWorld
-    from llm_planning.environments.minecraft.perturbation import Perturbed
-    from llm_planning.environments.minecraft.text_world import World
+    from llm_planning.environments.minecraft.items.domain import ItemWorld
+    from llm_planning.environments.minecraft.items.perturbation import Perturbed
+    from llm_planning.environments.minecraft.items.text_world import World
     from llm_planning.outcome import Outcome
     from llm_planning.planners.xenon.settings import LearningSettings
     from llm_planning.specs import Run

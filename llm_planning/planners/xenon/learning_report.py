@@ -13,15 +13,15 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
+from llm_planning.environments.minecraft.items.goals import GOAL_GROUPS_67
 from llm_planning.outcome import Outcome
 from llm_planning.planners.xenon.graph import ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from llm_planning.environments.minecraft.perturbation import Perturbed
-    from llm_planning.environments.minecraft.rulebook import RuleBook
+    from llm_planning.environments.minecraft.book.rulebook import RuleBook
+    from llm_planning.environments.minecraft.items.perturbation import Perturbed
     from llm_planning.planners.xenon.graph import DependencyGraph, Initial
     from llm_planning.planners.xenon.memory import Knowledge
     from llm_planning.planners.xenon.roles import Requirements

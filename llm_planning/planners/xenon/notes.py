@@ -9,7 +9,7 @@ from llm_planning.trace import tracing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from llm_planning.environments.minecraft.text_world import World
+    from llm_planning.environments.minecraft.items.text_world import World
     from llm_planning.planners.xenon.algorithm import Subgoal
     from llm_planning.planners.xenon.memory import ActionMemory, Knowledge
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    from llm_planning.environments.minecraft.text_world import TextWorld
+    from llm_planning.environments.minecraft.items.text_world import TextWorld
     from llm_planning.roles.oracles import Key
     from llm_serving.engine import Engine
 

@@ -4,12 +4,12 @@ import json
 from random import Random
 
 from llm_planning.environments.household.domain import HOUSEHOLD, HouseholdSettings
-from llm_planning.environments.minecraft.controller import SimulatedWorld
-from llm_planning.environments.minecraft.domain import Minecraft
+from llm_planning.environments.minecraft.book.rulebook import game_rules
+from llm_planning.environments.minecraft.items.controller import SimulatedWorld
+from llm_planning.environments.minecraft.items.text_world import TextWorld
+from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.state import Change
-from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.text_world import TextWorld
 from llm_planning.execution.options import OptionState
 from llm_planning.planners.any_domain.roles import ActWording, Situation
 from llm_planning.planners.llm_mcts.specs import SPECS as LLM_MCTS

@@ -11,6 +11,7 @@ from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING
 
+from llm_planning.environments.minecraft.book.rulebook import STATIONS
 from llm_planning.environments.minecraft.options.option import MOST, Option
 from llm_planning.environments.minecraft.options.rules import GROUPS
 from llm_planning.environments.minecraft.options.tables import FUEL
@@ -23,7 +24,6 @@ from llm_planning.environments.minecraft.options.verbs import (
     VERBS,
     giver,
 )
-from llm_planning.environments.minecraft.rulebook import STATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

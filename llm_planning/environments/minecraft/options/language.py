@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, create_model
 
-from llm_planning.environments.minecraft.item_names import item_id
+from llm_planning.environments.minecraft.book.item_names import item_id
 from llm_planning.environments.minecraft.options.option import MOST, Option
 from llm_planning.environments.minecraft.options.state import Change
 from llm_planning.environments.minecraft.options.verbs import VERBS

@@ -9,20 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from llm_planning.environments.minecraft.book.rulebook import STATIONS, substitutes
 from llm_planning.environments.minecraft.options.tables import (
     DROPS,
     FLUIDS,
     HARVESTED_WITH,
     WOODS,
 )
-from llm_planning.environments.minecraft.rulebook import STATIONS, substitutes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from llm_planning.environments.minecraft.book.rulebook import ItemRule, RuleBook
     from llm_planning.environments.minecraft.options.state import State
     from llm_planning.environments.minecraft.options.tables import Drop
-    from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
 
 CraftMode: TypeAlias = Literal["folded", "single"]
 """How much one craft makes.

@@ -18,6 +18,7 @@ from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from llm_planning.environments.minecraft.book.rulebook import STATIONS
 from llm_planning.environments.minecraft.options.advice import nearest, needed_for
 from llm_planning.environments.minecraft.options.crafting import burnt
 from llm_planning.environments.minecraft.options.option import MOST, Option
@@ -30,7 +31,6 @@ from llm_planning.environments.minecraft.options.tables import (
     FUEL,
 )
 from llm_planning.environments.minecraft.options.verbs import CRAFT, FIND, MINE, PLACE, VERBS, giver
-from llm_planning.environments.minecraft.rulebook import STATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -20,8 +20,9 @@ from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.environments.minecraft.domain import EVERY_TASK, Minecraft
+from llm_planning.environments.minecraft.book.rulebook import game_rules
 from llm_planning.environments.minecraft.options.advice import needed
+from llm_planning.environments.minecraft.options.domain import EVERY_TASK, Minecraft
 from llm_planning.environments.minecraft.options.language import (
     Amount,
     ChangeModel,
@@ -30,11 +31,10 @@ from llm_planning.environments.minecraft.options.language import (
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.rules import OptionRules
 from llm_planning.environments.minecraft.options.tables import FLUIDS
+from llm_planning.environments.minecraft.options.tasks import PLAINS, Task
 from llm_planning.environments.minecraft.options.verbs import FIND, MINE, VERBS, giver
 from llm_planning.environments.minecraft.options.vocabulary import BLOCKS, ENTITIES, ITEMS
 from llm_planning.environments.minecraft.options.world import OptionWorld
-from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.tasks import PLAINS, Task
 from llm_planning.names import remedy
 from llm_planning.roles.exercises import HELD_OUT, SEEN, Situation
 

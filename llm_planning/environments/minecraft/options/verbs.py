@@ -21,6 +21,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from llm_planning.environments.minecraft.book.rulebook import STATIONS
 from llm_planning.environments.minecraft.options.crafting import cook, craft, smelt
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.rules import (
@@ -54,7 +55,6 @@ from llm_planning.environments.minecraft.options.surroundings import (
 from llm_planning.environments.minecraft.options.tables import COOKED, FLUIDS, KILLED, SHEARED
 from llm_planning.environments.minecraft.options.verb import Verb
 from llm_planning.environments.minecraft.options.vocabulary import BLOCKS, ENTITIES, ITEMS
-from llm_planning.environments.minecraft.rulebook import STATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence

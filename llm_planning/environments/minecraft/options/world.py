@@ -33,18 +33,18 @@ from llm_planning.environments.minecraft.options.surroundings import (
     view,
 )
 from llm_planning.environments.minecraft.options.tables import FOOD
+from llm_planning.environments.minecraft.options.tasks import PLAINS
 from llm_planning.environments.minecraft.options.verbs import VERBS
-from llm_planning.environments.minecraft.tasks import PLAINS
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from llm_planning.environments.minecraft.book.rulebook import RuleBook
     from llm_planning.environments.minecraft.options.option import Option
     from llm_planning.environments.minecraft.options.rules import CraftMode
     from llm_planning.environments.minecraft.options.state import Attempt, Effect, Equipment, State
-    from llm_planning.environments.minecraft.rulebook import RuleBook
-    from llm_planning.environments.minecraft.tasks import Task
+    from llm_planning.environments.minecraft.options.tasks import Task
 
 SPAWN_RADIUS: Final = 10.0
 """A player who died begins again within this many blocks of the start, along x and along z."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 from pydantic import AfterValidator, Field
 
 from llm_planning.domain import Domain, Step
-from llm_planning.environments.minecraft.goals import GOAL_SETS, GOALS_67
-from llm_planning.environments.minecraft.perturbation import Perturbed, Pool, perturb
-from llm_planning.environments.minecraft.rulebook import game_rules, substitutes
-from llm_planning.environments.minecraft.text_world import TextWorld, action_set
+from llm_planning.environments.minecraft.book.rulebook import game_rules, substitutes
+from llm_planning.environments.minecraft.items.goals import GOAL_SETS, GOALS_67
+from llm_planning.environments.minecraft.items.perturbation import Perturbed, Pool, perturb
+from llm_planning.environments.minecraft.items.text_world import TextWorld, action_set
 from llm_planning.settings import Settings, When
 from llm_planning.specs import DomainSpec, check_task
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from random import Random
     from typing import ClassVar
 
-    from llm_planning.environments.minecraft.rulebook import RuleBook
+    from llm_planning.environments.minecraft.book.rulebook import RuleBook
     from llm_planning.settings import ReadWhen
 
 ActionSetSize: TypeAlias = Annotated[int, AfterValidator(lambda size: len(action_set(size)))]
@@ -243,7 +243,7 @@ class MinecraftItems(ItemWorld):
         item: to be held.
 
     Example:
-        >>> from llm_planning.environments.minecraft.items import MinecraftItems
+        >>> from llm_planning.environments.minecraft.items.domain import MinecraftItems
         >>> world = MinecraftItems("stick")
         >>> [str(one) for one in world.advise(world.start(0))]
         ['mine logs', 'craft planks', 'craft stick']

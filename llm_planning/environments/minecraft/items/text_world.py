@@ -10,14 +10,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from llm_planning.environments.minecraft.goals import GOALS_67
-from llm_planning.environments.minecraft.rulebook import substitutes
+from llm_planning.environments.minecraft.book.rulebook import substitutes
+from llm_planning.environments.minecraft.items.goals import GOALS_67
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
+    from llm_planning.environments.minecraft.book.rulebook import ItemRule, RuleBook
 
 
 ACTIONS: Final = (

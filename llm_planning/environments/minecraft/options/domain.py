@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.domain import SMALLEST, Domain, Judged, Step
+from llm_planning.environments.minecraft.book.rulebook import game_rules
 from llm_planning.environments.minecraft.options.advice import needed
 from llm_planning.environments.minecraft.options.language import (
     ChangeModel,
@@ -21,11 +22,10 @@ from llm_planning.environments.minecraft.options.rules import CraftMode, OptionR
 from llm_planning.environments.minecraft.options.state import State, repeated
 from llm_planning.environments.minecraft.options.steps import Stations, StepsBefore, unequipped
 from llm_planning.environments.minecraft.options.tables import FUEL
+from llm_planning.environments.minecraft.options.tasks import MINE_A_DIAMOND, TASKS
 from llm_planning.environments.minecraft.options.verbs import VERBS
 from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
 from llm_planning.environments.minecraft.options.world import OptionWorld
-from llm_planning.environments.minecraft.rulebook import game_rules
-from llm_planning.environments.minecraft.tasks import MINE_A_DIAMOND, TASKS
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from random import Random
 
+    from llm_planning.environments.minecraft.options.tasks import Task
     from llm_planning.environments.minecraft.options.verb import Verb
-    from llm_planning.environments.minecraft.tasks import Task
     from llm_planning.roles.exercises import Teacher
     from llm_serving.request import Image
 
@@ -347,7 +347,7 @@ def _world(options: CraftMode) -> OptionWorld:
 @cache
 def _wording() -> Mapping[str, str]:
     """Template of Tree of Options or DRIP -> the blocks that replace its own in Minecraft."""
-    folder = files(__package__) / "options" / "prompts"
+    folder = files(__package__) / "prompts"
     return {
         file.name.removesuffix(".j2"): file.read_text("utf-8")
         for file in folder.iterdir()

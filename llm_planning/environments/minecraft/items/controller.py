@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from llm_planning.domain import SMALLEST
-from llm_planning.environments.minecraft.controller_data import HORIZONS, PROFILES
-from llm_planning.environments.minecraft.goals import GOAL_GROUPS_67
+from llm_planning.environments.minecraft.items.controller_data import HORIZONS, PROFILES
+from llm_planning.environments.minecraft.items.goals import GOAL_GROUPS_67
 from llm_planning.environments.minecraft.options.pictures import draw_state
 from llm_planning.environments.minecraft.options.state import Sighting, State
 from llm_planning.names import remedy
@@ -27,8 +27,8 @@ from llm_planning.names import remedy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llm_planning.environments.minecraft.controller_data import Gathering
-    from llm_planning.environments.minecraft.text_world import TextWorld
+    from llm_planning.environments.minecraft.items.controller_data import Gathering
+    from llm_planning.environments.minecraft.items.text_world import TextWorld
     from llm_serving.request import Image
 
 LABEL: Final = "simulated controller"

@@ -19,12 +19,12 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from llm_planning.environments.minecraft.goals import GOALS_67, PRIOR_GOALS
+from llm_planning.environments.minecraft.items.goals import GOALS_67, PRIOR_GOALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llm_planning.environments.minecraft.rulebook import ItemRule, RuleBook
+    from llm_planning.environments.minecraft.book.rulebook import ItemRule, RuleBook
 
 Pool: TypeAlias = Literal["resources", "required"]
 

@@ -1,0 +1,1 @@
+"""Minecraft item by item: goals, a text world, its controllers, rules that contradict the game."""
