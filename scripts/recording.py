@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from llm_serving.request import Request
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "recording"
-KEPT = 20_000
+KEPT = 21_000
 """The most characters of a trial that is kept in full."""
 
 # A BABBLER ----------------------------------------------------------------------------------------

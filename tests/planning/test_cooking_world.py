@@ -107,7 +107,6 @@ def test_a_refused_subgoal_leaves_the_meal_and_the_game_alone():
             why,
             why,
             0,
-            0,
         )
     assert game.commands == told
     step = tried(world, meal, "cook", "egg", "stove")

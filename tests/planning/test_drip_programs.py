@@ -185,10 +185,3 @@ def test_the_world_answers_apply_where_programs_act_in_it():
         "skills": ("decompose", "judge"),
         "programs": ("decompose", "judge", "code", "complete"),
     }
-
-
-def test_trials_of_before_keep_their_keys():
-    for name in NAMES:
-        settings = PLANNERS[name].settings
-        assert not {"execution", "skills"} & set(settings.read({}).to_json())
-        assert settings.read({"execution": "skills"}).to_json()["execution"] == "skills"

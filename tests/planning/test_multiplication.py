@@ -62,7 +62,7 @@ def test_only_the_exact_product_is_a_success():
         assert world.step(state, "1", Random(0)).obstacle == "all digits are written"
     assert not world.success(Writing(12, 34, "040"))
     assert world.step(Writing(12, 34, "0"), "12", Random(0)) == (
-        Writing(12, 34, "0"), 0.0, False, None, "12 is not a digit", "12 is not a digit", 0.0, 0.0
+        Writing(12, 34, "0"), 0.0, False, None, "12 is not a digit", "12 is not a digit", 0.0
     )  # fmt: skip
 
 

@@ -64,12 +64,7 @@ Wilson score; Student's t).
 | --- | --- | --- |
 | model | gpt-4 | small |
 | factor k | 5 | 1, 3 |
-| reason | not stated | 60 |
-| retrieved | not stated | 5 |
-| explanation | not stated | asked |
-| stations | not stated | placed |
 | d | not stated | 2 |
-| see | not stated | words |
 
 - Only planning is measured.
 """  # noqa: E501

@@ -18,7 +18,6 @@ from llm_planning.environments.minecraft.options.state import State
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
-from llm_planning.experiments.trial import Trial
 from llm_planning.planners.any_domain.roles import (
     DOTS,
     INSIGHT,
@@ -36,7 +35,6 @@ from llm_planning.roles import Engines, Oracle, RoleSettings, missing_for_rules
 from llm_planning.roles.domain_rules import ADVICE, adviser, leading, spread
 from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
-from llm_planning.specs import choose
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.scripted import ScriptedEngine
 
@@ -417,30 +415,11 @@ async def test_a_file_of_rates_is_taken_by_every_planner(name, tmp_path):
     )
 
 
-@pytest.mark.parametrize("planner", ["puct", "llm-agent"])
-def test_trials_without_the_setting_keep_their_keys(planner):
-    spec = PLANNERS[planner]
-
-    def trial(**settings):
-        chosen = choose(spec, None, settings)
-        return Trial(planner=planner, domain="d", task="t", model="none", settings=chosen.to_json())
-
-    assert "roles" not in trial().settings
-    assert trial().key == trial(roles="llm").key != trial(roles="rules").key
-    assert choose(spec, None, {}).to_json()["roles"] == "llm"
-    assert spec.settings.read(trial(roles="rules").settings).roles == "rules"
-
-
 def test_own_planners_with_role_settings_go_on_to_say_who_answers():
     class Own(RoleSettings):
         width: int = 4
 
     assert Own().to_json() == {"roles": "llm", "roles_sha256": "", "width": 4}
-
-
-def test_tree_of_options_goes_on_to_say_who_answers():
-    said = choose(PLANNERS["too"], None, {}).to_json()
-    assert (said["roles"], said["roles_sha256"]) == ("llm", "")
 
 
 # Text games ---------------------------------------------------------------------------------------

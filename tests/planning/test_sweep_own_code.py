@@ -281,7 +281,10 @@ async def test_what_has_changed_is_refused_before_it_runs(mine, changed):
         ({"planners": "broken.py:walk"}, ["broken.py fails: ZeroDivisionError"]),
         ({"domain": "world.py:NoTasks"}, ["domain: world.py:NoTasks is not a domain"]),
         ({"domain": "world.py:Needy"}, ["domain: ", "give the parameter 'must'", "a default"]),
-        ({"planners": "walk.py:needy"}, ["domain: ", "needs a domain that has a map (`map`)"]),
+        (
+            {"planners": "walk.py:needy"},
+            ["domain: ", "needs a domain that has a map; ", "how to add `map`"],
+        ),
         ({"tasks": "up"}, ["tasks: unknown task 'up' of world.py:Line", "known: left, right"]),
         ({"settings": {"strid": 1}}, ["settings.strid", "did you mean stride"]),
         ({"settings": {"length": 0.5}}, ["settings.length: 0.5 is not possible"]),

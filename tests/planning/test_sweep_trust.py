@@ -56,7 +56,12 @@ def grid(tmp_path, monkeypatch):
         ({"model": "mine.yaml"}, "the model ./weights is a folder", "./weights"),
         ({"planners": "too", "role_models": {"dynamics": "weights"}}, "the model weights", "weigh"),
         (
-            {"planners": "xenon", "tasks": [], "settings": {"save": "~/.profile"}},
+            {
+                "planners": "xenon",
+                "domain": "minecraft-goals",
+                "tasks": [],
+                "settings": {"save": "~/.profile"},
+            },
             "the setting save=~/.profile writes a file",
             "'~/.profile'",
         ),
