@@ -1,5 +1,5 @@
 # make demo      plans in Minecraft, at home and on blocks from nothing, and writes a page of each
-# make test      runs the tests that take little time: about ten minutes on two cores
+# make test      runs the tests that take little time: about eight minutes on two cores
 # make test-all  runs every test: up to half an hour
 # make browser   runs the tests in a web browser, and installs Debian's if it may
 # make hostile   runs 5,000 malformed calls, damaged files and signals
