@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 
 from harness import Finding, parser, report
 
+from llm_base.database import connect
 from llm_planning.experiments.statistics import mean
-from llm_serving.database import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -80,7 +80,7 @@ def _log_in_lines() -> None:
     import logging
     import warnings
 
-    from llm_serving.terminal import LineHandler, complain
+    from llm_base.terminal import LineHandler, complain
 
     logging.lastResort = LineHandler(logging.WARNING)
     warnings.showwarning = lambda message, *_, **__: complain(f"note: {message}")

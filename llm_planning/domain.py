@@ -31,7 +31,7 @@ from typing import (
     runtime_checkable,
 )
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

@@ -40,7 +40,7 @@ FAILED: Final = 1
 REFUSED: Final = 2
 BUG: Final = 70
 
-_OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels"})
+_OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels", "llm_base"})
 
 
 class UsageError(ValueError):
@@ -65,7 +65,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 def ending(error: BaseException) -> int:
     """Says in one line why a command ended, and returns its exit code."""
-    from llm_serving.terminal import complain, harmless  # with Rich, which no help needs
+    from llm_base.terminal import complain, harmless  # with Rich, which no help needs
 
     lost = _lost_output()
     if lost is not None:
@@ -87,7 +87,7 @@ def ending(error: BaseException) -> int:
 
 def _told(error: BaseException) -> int:
     """Prints an error as one line, and returns its exit code."""
-    from llm_serving.terminal import complain
+    from llm_base.terminal import complain
 
     if isinstance(error, typer.Exit):
         return error.exit_code

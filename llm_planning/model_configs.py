@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_planning.sharing import sharing
 from llm_serving.encoder_engine import NO_MODEL, EncoderEngine
 from llm_serving.errors import AdapterError, EngineConfigError

@@ -25,7 +25,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import read_regular
+from llm_base.files import read_regular
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"(?P<file>.+\.py):(?P<member>[A-Za-z_]\w*)")
 
 # These packages never belong to a user's file, even one in the root of this project's sources.
-_OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels"})
+_OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels", "llm_base"})
 
 
 _LONGEST = 1 << 24

@@ -15,7 +15,7 @@ from zlib import crc32
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.domain import SMALLEST, DomainError
 from llm_serving.request import Image
 

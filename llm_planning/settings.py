@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.names import remedy
 
 WRITTEN_SETTINGS = ("save",)

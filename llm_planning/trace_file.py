@@ -7,9 +7,9 @@ import math
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import write_durably
-from llm_kernels.lines import lines_in
-from llm_kernels.quoting import quote
+from llm_base.files import write_durably
+from llm_base.lines import lines_in
+from llm_base.quoting import quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from results_pages import EXPORTS, RESULTS, read_runs
 
-from llm_kernels.files import write_durably
+from llm_base.files import write_durably
 from llm_planning.experiments.paper_report import report
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.plots import picture

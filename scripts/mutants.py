@@ -206,7 +206,7 @@ class Copy:
         venv.create(self.root / ".venv", symlinks=True)
         theirs = tree / ".venv" if (tree / ".venv").exists() else Path(sys.prefix)
         library = Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
-        first = [str(self.root / layer) for layer in ("", "kernels", "serving")]
+        first = [str(self.root / layer) for layer in ("", "base", "kernels", "serving")]
         rest = f"import site; site.addsitedir({str(theirs / library)!r})"
         (self.root / ".venv" / library / "copy.pth").write_text("\n".join([*first, rest]))
         if (theirs / "vision").exists():

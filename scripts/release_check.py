@@ -23,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACES = {
+    "base/llm_base/": "llm_base/",
     "kernels/llm_kernels/": "llm_kernels/",
     "serving/llm_serving/": "llm_serving/",
     "llm_planning/": "llm_planning/",

@@ -39,7 +39,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from llm_kernels.files import write_durably
+from llm_base.files import write_durably
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.plots import encoded

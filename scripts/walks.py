@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[1]
-LAYERS = {"llm_kernels": ROOT / "kernels", "llm_serving": ROOT / "serving", "llm_planning": ROOT}
+LAYERS = {
+    "llm_base": ROOT / "base",
+    "llm_kernels": ROOT / "kernels",
+    "llm_serving": ROOT / "serving",
+    "llm_planning": ROOT,
+}
 SWEEP = """\
 name: walk
 grids:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_kernels.exports import lazy_exports
+from llm_base.exports import lazy_exports
 
 TYPE_CHECKING = False  # like the one in `typing`, whose import takes some milliseconds
 if TYPE_CHECKING:

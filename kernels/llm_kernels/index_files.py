@@ -17,9 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from llm_base.files import new_file, open_regular, parse_json, sync, sync_folder
+from llm_base.memory import free_memory
+from llm_base.quoting import quote
 from llm_kernels.entries import checked_keys, json_text, payload_texts
 from llm_kernels.errors import EntryError, IndexFileError, VectorError
-from llm_kernels.files import new_file, open_regular, parse_json, sync, sync_folder
 from llm_kernels.index_vectors import (
     BLOCK_BYTES,
     DTYPES,
@@ -29,8 +31,6 @@ from llm_kernels.index_vectors import (
     vectors_name,
     write_vectors,
 )
-from llm_kernels.memory import free_memory
-from llm_kernels.quoting import quote
 from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llm_base.files import new_file, open_regular, sync
 from llm_kernels.errors import IndexFileError
-from llm_kernels.files import new_file, open_regular, sync
 from llm_kernels.vectors import blocks
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ def show(*, as_json: JsonOption = False) -> None:
     """
     from dataclasses import asdict
 
+    from llm_base.terminal import SafeConsole, literal
     from llm_planning.commands.cache_contents import cache_path, stats_of, summary, table_of
-    from llm_serving.terminal import SafeConsole, literal
 
     content = {kind: stats_of(kind) for kind in Kind}
     if as_json:
@@ -52,8 +52,8 @@ def clear(*, only: OnlyOption = None, yes: YesOption = False, as_json: JsonOptio
     """
     from rich.filesize import decimal
 
+    from llm_base.terminal import say
     from llm_planning.commands.cache_contents import cache_path, content_of, emptied
-    from llm_serving.terminal import say
 
     content = [content_of(kind) for kind in (tuple(Kind) if only is None else (only,))]
     existing = [one for one in content if os.path.exists(one.path)]
@@ -84,7 +84,7 @@ def _ask(question: str) -> None:
     Raises:
         typer.Abort: the user does not say yes.
     """
-    from llm_kernels.quoting import printable
+    from llm_base.quoting import printable
 
     # Not `input`, which writes to standard output, where the answer belongs.
     print(printable(question), end=" [y/N] ", file=sys.stderr, flush=True)
@@ -94,7 +94,7 @@ def _ask(question: str) -> None:
 
 def _say_by_kind(found: dict[Kind, dict[str, object]]) -> None:
     """Prints the fields of the response cache, and each other cache under its name."""
-    from llm_serving.terminal import say_json
+    from llm_base.terminal import say_json
 
     responses = found.pop(Kind.RESPONSES)
     say_json({**responses, **{str(kind): fields for kind, fields in found.items()}})

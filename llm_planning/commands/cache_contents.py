@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.filesize import decimal
 from rich.table import Table
 
+from llm_base.terminal import literal
 from llm_planning.commands.options import Kind
 from llm_planning.environments.textgame.transition_store import (
     GameShare,
@@ -20,7 +21,6 @@ from llm_planning.environments.textgame.transition_store import (
 )
 from llm_serving.cache_file import UnreadableCacheError, remove_cache_file
 from llm_serving.response_store import CacheStats, ResponseCache, response_cache_path
-from llm_serving.terminal import literal
 from llm_serving.vector_store import VectorCache, VectorStats, vector_cache_path
 
 if TYPE_CHECKING:

@@ -114,6 +114,7 @@ def distill(
     and go on with --resume. Exits with 1 if the model, a file or the training failed; with 2 if the
     domain knows no right answers or a name does not exist.
     """
+    from llm_base.terminal import say, say_json
     from llm_planning.commands.distill_teaching import (
         LearningOptions,
         LessonOptions,
@@ -121,7 +122,6 @@ def distill(
         write_questions,
     )
     from llm_planning.registry import asker_of, find_domain
-    from llm_serving.terminal import say, say_json
 
     lessons = LessonOptions(
         roles=tuple(role),
@@ -176,7 +176,7 @@ def _print_curve(curve: Sequence[Mapping[str, Any]]) -> None:
     """A table of the shares by questions learned: as many points as a terminal has room for."""
     from rich.table import Table
 
-    from llm_serving.terminal import SafeConsole
+    from llm_base.terminal import SafeConsole
 
     points = [curve[round(i * (len(curve) - 1) / _MOST_POINTS)] for i in range(_MOST_POINTS + 1)]
     shown = {point["questions"]: point["figures"] for point in points}

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from filelock import FileLock, Timeout
 
-from llm_kernels.files import at_home, make_folder, write_durably
+from llm_base.files import at_home, make_folder, write_durably
+from llm_base.terminal import SafeConsole, complain
 from llm_planning.distill.adapters import LowRank
 from llm_planning.distill.ahead import Ahead
 from llm_planning.distill.architecture import read_model
@@ -40,7 +41,6 @@ from llm_planning.trace_file import TraceError
 from llm_planning.viewer.reading import read_trace
 from llm_serving.errors import AdapterError, UnknownModelError
 from llm_serving.models import Card, adapter_folder, check_fit, merge, read_adapter, resolve
-from llm_serving.terminal import SafeConsole, complain
 from llm_serving.vllm_arguments import emulates_bfloat16
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ def doctor(*, as_json: JsonOption = False) -> None:
 
     from rich.table import Table
 
+    from llm_base.terminal import SafeConsole, literal, say_json
     from llm_planning.commands.doctor_checks import examine
-    from llm_serving.terminal import SafeConsole, literal, say_json
 
     checks = examine()
     ok = all(check.status != "missing" for check in checks)

@@ -14,7 +14,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Literal
 
-from llm_kernels.memory import total_memory
+from llm_base.memory import total_memory
 from llm_planning.commands.doctor_gpu import Fault, Gpu, find_gpu, lacking, unfit
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.model_configs import configured_models

@@ -40,8 +40,8 @@ def gpu_check(
     compared with slower ways to the same answers. Without a GPU the CPU is checked. Exits with 1
     if an answer is wrong or a check fails.
     """
+    from llm_base.terminal import say
     from llm_planning.gpu_check.report import names_of_checks, run_checks, write_report
-    from llm_serving.terminal import say
 
     check_writable_folder(out)
     names = names_of_checks(quick=quick)

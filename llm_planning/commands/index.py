@@ -124,6 +124,7 @@ def build(
     the encoder cannot be used, with 2 for a folder that cannot be written or options that the file
     does not have, with 130 when interrupted.
     """
+    from llm_base.terminal import say, say_json
     from llm_kernels import EmbeddingIndex
     from llm_planning.commands.index_entries import (
         JSON_SUFFIXES,
@@ -131,7 +132,6 @@ def build(
         read_text_entries,
     )
     from llm_serving.encoder import DEFAULT_ENCODER
-    from llm_serving.terminal import say, say_json
 
     is_json = file.suffix.lower() in JSON_SUFFIXES
     if not is_json and (field is not None or key is not None):
@@ -195,9 +195,9 @@ def search(
     The texts are embedded by the encoder that the index was built with. Exits with 1 if the index
     or its encoder cannot be used, with 130 when interrupted.
     """
+    from llm_base.terminal import SafeConsole, say_json
     from llm_kernels import EmbeddingIndex
     from llm_planning.interrupts import heard_while_loading
-    from llm_serving.terminal import SafeConsole, say_json
 
     with heard_while_loading():
         index = EmbeddingIndex.load(folder, backend=backend.value, device=device)
@@ -238,6 +238,7 @@ def bench(
     one, `--rows` and `--dtype` are the index's own. Exits with 1 if the answers differ or the index
     cannot be used, with 2 for sizes that do not fit in the memory, with 130 when interrupted.
     """
+    from llm_base.terminal import SafeConsole, progress, say_json
     from llm_planning.commands.index_bench import (
         DIMENSION,
         Measurement,
@@ -247,7 +248,6 @@ def bench(
         table_of,
         timed_backends,
     )
-    from llm_serving.terminal import SafeConsole, progress, say_json
 
     refuse_sizes([] if folder else rows, queries=queries, dimension=DIMENSION, k=k)
     measured: list[Measurement] = []
@@ -286,8 +286,8 @@ def _encoder(name: str, *, cache: bool) -> Iterator[TextEncoder]:
 
 def _embed(encoder: TextEncoder, texts: list[str]) -> tuple[NDArray[np.float32], int]:
     """The vectors, shape [texts, dimension], and the number of distinct texts with a cached one."""
+    from llm_base.terminal import progress
     from llm_planning.interrupts import heard_while_loading
-    from llm_serving.terminal import progress
 
     done: list[int] = []
     with progress() as bars:
@@ -347,7 +347,7 @@ def _told(
 
 
 def _print_matches(text: str, matches: tuple[Match, ...], *, field: str | None) -> None:
-    from llm_serving.terminal import SafeConsole, literal
+    from llm_base.terminal import SafeConsole, literal
 
     console = SafeConsole()
     console.print(literal(text, "bold"), soft_wrap=True)

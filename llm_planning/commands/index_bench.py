@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
+from llm_base.memory import free_memory
+from llm_base.terminal import literal
 from llm_kernels import EmbeddingIndex, available_backends, choose_backend
-from llm_kernels.memory import free_memory
 from llm_planning.endings import UsageError
-from llm_serving.terminal import literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

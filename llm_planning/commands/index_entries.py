@@ -7,9 +7,9 @@ from codecs import BOM_UTF8
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
-from llm_kernels.files import open_regular, read_regular
-from llm_kernels.lines import lines_in
-from llm_kernels.quoting import quote
+from llm_base.files import open_regular, read_regular
+from llm_base.lines import lines_in
+from llm_base.quoting import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -33,8 +33,8 @@ def requirements(items: ItemsArgument, *, as_json: JsonOption = False) -> None:
     """
     from rich.table import Table
 
+    from llm_base.terminal import SafeConsole, literal, say_json
     from llm_planning.environments.minecraft.book.rulebook import RuleBook, UnknownItemError
-    from llm_serving.terminal import SafeConsole, literal, say_json
 
     book = RuleBook.load()
     with refusing(UnknownItemError):
@@ -55,8 +55,8 @@ def requirements(items: ItemsArgument, *, as_json: JsonOption = False) -> None:
 
 def _named(item: str, book: RuleBook) -> str:
     """What the rules call an item, which is told where it is a name for several."""
+    from llm_base.terminal import complain
     from llm_planning.environments.minecraft.book.item_names import common_name, item_id
-    from llm_serving.terminal import complain
 
     if item in book:
         return item

@@ -29,8 +29,8 @@ def list_models(*, as_json: JsonOption = False) -> None:
     from rich.filesize import decimal
     from rich.table import Table
 
+    from llm_base.terminal import SafeConsole, say_json
     from llm_serving.models import CATALOGUE, cache_folder
-    from llm_serving.terminal import SafeConsole, say_json
 
     paths = {name: _path_if_fetched(name) for name in CATALOGUE}
     if as_json:
@@ -68,9 +68,9 @@ def fetch_model(
 
     May be interrupted and run again. Exits with 1 if the model is unknown or cannot be fetched.
     """
+    from llm_base.terminal import say, say_json
     from llm_planning.interrupts import heard_while_loading
     from llm_serving.models import fetch, fetch_verified
-    from llm_serving.terminal import say, say_json
 
     began = time.monotonic()
     with heard_while_loading():
@@ -88,8 +88,8 @@ def show_path(name: NameArgument, *, as_json: JsonOption = False) -> None:
 
     Exits with 1 if the model is unknown or not fetched.
     """
+    from llm_base.terminal import say, say_json
     from llm_serving.models import locate
-    from llm_serving.terminal import say, say_json
 
     model = locate(name)
     if as_json:

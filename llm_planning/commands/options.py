@@ -50,7 +50,7 @@ def check_writable_folder(out: Path, *, option: str = "--out") -> None:
     Raises:
         UsageError: it cannot; says why.
     """
-    from llm_kernels.files import LONGEST_NAME
+    from llm_base.files import LONGEST_NAME
 
     existing = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
     if not (os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)):

@@ -81,6 +81,7 @@ def paper(
     paper or a table that does not exist, a file that cannot be written, or a file of theirs that
     says something impossible.
     """
+    from llm_base.terminal import say, say_json
     from llm_planning.experiments.export import provenances_of, read_export
     from llm_planning.experiments.grid_file import SweepConfigError
     from llm_planning.experiments.ledger import Ledger
@@ -89,7 +90,6 @@ def paper(
     from llm_planning.experiments.report_text import as_json as as_values
     from llm_planning.experiments.report_text import markdown
     from llm_planning.experiments.runs import read_runs, runs_of
-    from llm_serving.terminal import say, say_json
 
     with refusing(PublishedError, SweepConfigError):
         chosen = find_paper(name)
@@ -119,7 +119,7 @@ def _list_tables(paper: Paper, *, as_json: bool) -> None:
     """Lists the tables of a paper, and which of their columns are measured."""
     from rich.table import Table
 
-    from llm_serving.terminal import SafeConsole, literal, say_json
+    from llm_base.terminal import SafeConsole, literal, say_json
 
     tables = {key: paper.table(key) for key in paper.tables()}
     if as_json:
@@ -192,7 +192,7 @@ def _check_folder(folder: Path, paper: Paper, table: str) -> None:
 
 def _check_files(csv: Path | None, picture: Path | None) -> None:
     """Checks before measuring that the files can be written."""
-    from llm_kernels.files import TargetError, check_target
+    from llm_base.files import TargetError, check_target
     from llm_planning.experiments.plots import PICTURES
 
     for option, path in (("--csv", csv), ("--plot", picture)):
@@ -206,7 +206,7 @@ def _check_files(csv: Path | None, picture: Path | None) -> None:
 
 
 def _write_files(made: PaperReport, csv: Path | None, picture: Path | None) -> None:
-    from llm_kernels.files import write_durably
+    from llm_base.files import write_durably
     from llm_planning.experiments.plots import picture as draw_picture
     from llm_planning.experiments.report_text import as_csv
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
+from llm_base.terminal import complain
 from llm_planning.endings import UsageError
 from llm_planning.experiments.role_measures import PLANNER
 from llm_planning.experiments.trial import Trial
@@ -18,7 +19,6 @@ from llm_planning.roles.exercises import GENERAL_WORDS
 from llm_planning.roles.measuring import digest
 from llm_planning.running import prepare, source_of
 from llm_serving.models import adapter_folder, read_adapter, resolve
-from llm_serving.terminal import complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -121,7 +121,8 @@ def measure(
     Exits with 0 when every role was measured; with 1 when the model cannot be found or failed; with
     2 for a domain or a role that does not exist; with 130 when interrupted.
     """
-    from llm_kernels.files import TargetError, check_target, write_durably
+    from llm_base.files import TargetError, check_target, write_durably
+    from llm_base.terminal import SafeConsole, say_json
     from llm_planning.commands.role_trials import about, sweep_of, trials_of
     from llm_planning.commands.sweep_running import carry_out, executor_of
     from llm_planning.experiments.ledger import Ledger
@@ -131,7 +132,6 @@ def measure(
     from llm_planning.registry import find_domain
     from llm_planning.running import REFUSALS
     from llm_serving.errors import EngineConfigError
-    from llm_serving.terminal import SafeConsole, say_json
 
     with (
         refusing(*REFUSALS, TargetError, EngineConfigError),
@@ -194,7 +194,7 @@ def measure(
 def _show(folder: Path, found: Sequence[RoleMeasure], *, out: Path | None, verbose: bool) -> None:
     from rich.table import Table
 
-    from llm_serving.terminal import SafeConsole, literal, say
+    from llm_base.terminal import SafeConsole, literal, say
 
     asked = sum(one.share.n for one in found)
     right = sum(one.right for one in found)

@@ -97,7 +97,8 @@ def run(
         return
     import asyncio
 
-    from llm_kernels.files import TargetError, at_home, check_target
+    from llm_base.files import TargetError, at_home, check_target
+    from llm_base.terminal import SafeConsole, say_json
     from llm_planning.commands.run_answer import Answer
     from llm_planning.commands.run_models import NO_MODEL, default_model_of, own_models, stood_in
     from llm_planning.model_configs import model_name
@@ -107,7 +108,6 @@ def run(
     from llm_planning.settings import WRITTEN_SETTINGS, SettingsError
     from llm_planning.trace import recording
     from llm_planning.watching import watched
-    from llm_serving.terminal import SafeConsole, say_json
 
     with refusing(*REFUSALS, TargetError):
         if planner is None:
@@ -225,10 +225,10 @@ def _pairs(said: Sequence[str], option: str) -> dict[str, object]:
 @contextlib.contextmanager
 def _open_engines(model: str, models: Mapping[str, str], *, cached: bool) -> Iterator[Engines]:
     """Loads the model and the roles' own models."""
+    from llm_base.terminal import SafeConsole
     from llm_planning.interrupts import heard_while_loading
     from llm_planning.model_configs import open_engines
     from llm_planning.roles import Engines
-    from llm_serving.terminal import SafeConsole
 
     names = list(dict.fromkeys((model, *models.values())))
     loading = f"loading {' and '.join(names)}"

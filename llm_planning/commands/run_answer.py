@@ -6,10 +6,10 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from llm_base.terminal import SafeConsole, literal, say
 from llm_planning.outcome import NO_PLAN
 from llm_planning.roles.oracles import oracle_lines
 from llm_serving.request import Usage
-from llm_serving.terminal import SafeConsole, literal, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

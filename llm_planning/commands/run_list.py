@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.table import Table
 
+from llm_base.terminal import SafeConsole, complain, literal, say_json
 from llm_planning.domain import DomainError
 from llm_planning.endings import refusing
 from llm_planning.planners.catalogue import PLANNERS
@@ -20,7 +21,6 @@ from llm_planning.registry import (
 )
 from llm_planning.running import REFUSALS, find_where, fitting_domains
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
-from llm_serving.terminal import SafeConsole, complain, literal, say_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from llm_base.terminal import complain
 from llm_planning.endings import UsageError
 from llm_planning.model_configs import comes_along, configuration, default_model, model_name
 from llm_planning.names import remedy
 from llm_planning.roles import RoleSettings
 from llm_planning.running import asks_model, models_of_roles
 from llm_serving.encoder_engine import NO_MODEL
-from llm_serving.terminal import complain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

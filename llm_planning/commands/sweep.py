@@ -211,8 +211,8 @@ def resume(
 
 
 def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> None:
+    from llm_base.terminal import say, say_json
     from llm_planning.experiments.display import clock
-    from llm_serving.terminal import say, say_json
 
     if as_json:
         counts = ("total", "kept", "done", "failed", "retried")
@@ -240,9 +240,9 @@ def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> N
 @app.command()
 def status(folder: SweepFolderArgument, *, as_json: JsonOption = False) -> None:
     """Shows how far a sweep is, also while it runs; exits with 1 if it cannot be read."""
+    from llm_base.terminal import SafeConsole, literal, say_json
     from llm_planning.commands.sweep_results import shortened, status_of
     from llm_planning.experiments.ledger import Ledger
-    from llm_serving.terminal import SafeConsole, literal, say_json
 
     with Ledger.open(folder) as ledger:
         found = status_of(ledger)
@@ -272,11 +272,11 @@ def report(
     """
     from rich.table import Table
 
+    from llm_base.terminal import SafeConsole, literal, say, say_json
     from llm_planning.commands.sweep_results import groups_of
     from llm_planning.experiments.ledger import Ledger
     from llm_planning.experiments.runs import UnknownFieldError, read_runs
     from llm_planning.experiments.summary import summary
-    from llm_serving.terminal import SafeConsole, literal, say, say_json
 
     with refusing(UnknownFieldError), Ledger.open(folder) as ledger:
         found = summary(read_runs(ledger), by=by or None)
@@ -305,10 +305,10 @@ def export(folder: SweepFolderArgument, *, out: TableOption, as_json: JsonOption
 
     Exits with 1 if the sweep cannot be read; with 2 for a file that cannot be written.
     """
-    from llm_kernels.files import TargetError, check_target
+    from llm_base.files import TargetError, check_target
+    from llm_base.terminal import say, say_json
     from llm_planning.experiments.export import export as export_ledger
     from llm_planning.experiments.ledger import Ledger
-    from llm_serving.terminal import say, say_json
 
     with refusing(TargetError):
         check_target(out)

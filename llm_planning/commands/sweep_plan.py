@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from llm_base.terminal import SafeConsole, harmless, literal, say
 from llm_planning.experiments.display import Display, clock
 from llm_planning.experiments.forecast import by_kind, choose_samples, forecast
 from llm_planning.experiments.runs import trial_record, varying
-from llm_serving.terminal import SafeConsole, harmless, literal, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

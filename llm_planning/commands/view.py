@@ -117,10 +117,10 @@ def _write_page(
 ) -> None:
     import webbrowser
 
-    from llm_kernels.files import TargetError, check_target, write_durably
+    from llm_base.files import TargetError, check_target, write_durably
+    from llm_base.terminal import complain, say, say_json
     from llm_planning.viewer.reading import read_trace
     from llm_planning.viewer.trial_page import trial_page
-    from llm_serving.terminal import complain, say, say_json
 
     out = out or default_page(trace)
     with refusing(TargetError):

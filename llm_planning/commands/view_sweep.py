@@ -12,7 +12,8 @@ from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
-from llm_kernels.files import TargetError, check_target
+from llm_base.files import TargetError, check_target
+from llm_base.terminal import complain, say
 from llm_planning.commands.options import check_writable_folder
 from llm_planning.endings import UsageError, refusing
 from llm_planning.experiments.ledger import Ledger
@@ -20,7 +21,6 @@ from llm_planning.interrupts import sigterm_as_ctrl_c
 from llm_planning.viewer.live import Gate, LivePages, listen, serve
 from llm_planning.viewer.live_data import LiveSweep
 from llm_planning.viewer.sweep_pages import INDEX, live_page, trace_page, write_pages
-from llm_serving.terminal import complain, say
 
 _NICE = 10
 """The live page's priority is this much lower than the sweep's, which may want every core."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from llm_kernels.files import open_regular, write_durably
+from llm_base.files import open_regular, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

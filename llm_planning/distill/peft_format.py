@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from llm_kernels.files import make_folder, write_durably, write_json
+from llm_base.files import make_folder, write_durably, write_json
 from llm_planning.distill.architecture import PARTS
 
 if TYPE_CHECKING:

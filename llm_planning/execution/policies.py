@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_planning.domain import A, RunsPrograms, S
 from llm_planning.execution.options import Completion, Feedback, approach, is_shown
 from llm_planning.execution.programs import Feedback as Done

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from llm_kernels.quoting import printable
+from llm_base.quoting import printable
 from llm_planning.domain import A, S
 from llm_planning.execution.sandbox import CallError, Limits, ProgramStop, run_program
 

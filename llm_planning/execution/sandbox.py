@@ -24,7 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from llm_kernels.quoting import printable
+from llm_base.quoting import printable
 
 Host: TypeAlias = Callable[[str, Sequence[Any]], Awaitable[object]]
 """Answers a call of the program: its name and its arguments, as JSON has them, in; what JSON can

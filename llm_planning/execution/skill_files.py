@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from llm_kernels.files import make_folder, parse_json, read_regular, write_durably, write_json
-from llm_kernels.quoting import printable, quote
+from llm_base.files import make_folder, parse_json, read_regular, write_durably, write_json
+from llm_base.quoting import printable, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

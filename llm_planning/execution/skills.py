@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from json import dumps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.execution.programs import called_in, entry_of
 from llm_planning.execution.skill_files import (
     LONGEST_CODE,

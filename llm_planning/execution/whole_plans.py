@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_kernels.lines import lines_of
+from llm_base.lines import lines_of
 from llm_planning.domain import A, settled
 from llm_planning.execution.episode import milestone_lines
 from llm_planning.execution.option_roles import PlanAsking

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from llm_serving.terminal import literal
+from llm_base.terminal import literal
 
 if TYPE_CHECKING:
     from typing import Self

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llm_kernels.files import TargetError, check_target, write_durably
-from llm_kernels.lines import lines_of
+from llm_base.files import TargetError, check_target, write_durably
+from llm_base.lines import lines_of
 from llm_planning.experiments.ledger_file import LedgerError
 from llm_planning.experiments.runs import result_record
 from llm_planning.names import remedy

@@ -50,7 +50,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.experiments.grid_file import (
     MOST_TRIALS,
     Entry,
@@ -76,10 +76,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from llm_base.yaml_file import Json
     from llm_planning.experiments.grid_file import Clause
     from llm_planning.experiments.grid_rows import Row
     from llm_planning.specs import PlannerSpec
-    from llm_serving.yaml_file import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,19 +20,19 @@ from pydantic import (
     model_validator,
 )
 
-from llm_kernels.quoting import printable, quote
+from llm_base.quoting import printable, quote
+from llm_base.yaml_file import YamlError, key_path, read_mapping
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.model_configs import find_config, model_name
 from llm_planning.names import remedy
 from llm_planning.planners.catalogue import PLANNERS
 from llm_serving.errors import ServingError
-from llm_serving.yaml_file import YamlError, key_path, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from llm_serving.yaml_file import Json
+    from llm_base.yaml_file import Json
 
 MOST_TRIALS = 1_000_000
 """Trials of a sweep, at most: a larger grid is taken for a mistake."""

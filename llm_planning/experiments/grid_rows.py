@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
+from llm_base.yaml_file import key_path
 from llm_planning.experiments.grid_file import Entry, SweepConfigError
 from llm_planning.names import remedy
 from llm_planning.registry import find_planner
@@ -24,13 +25,12 @@ from llm_planning.running import (
 from llm_planning.settings import SettingsError, UnreadSettingError
 from llm_planning.specs import FOREIGN, check_task, choose, known_keys
 from llm_serving.errors import ServingError
-from llm_serving.yaml_file import key_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from llm_base.yaml_file import Json
     from llm_planning.specs import DomainSpec, PlannerSpec
-    from llm_serving.yaml_file import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

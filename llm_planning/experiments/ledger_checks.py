@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 
 _MOST_DEPTH = 100
 """Levels of nested lists and objects in a setting, a metric or a provenance, at most."""

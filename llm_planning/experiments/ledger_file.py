@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from llm_kernels.files import make_folder, sync_folder
-from llm_kernels.quoting import printable
+from llm_base.database import code_of, connect, tells_of_damage
+from llm_base.files import make_folder, sync_folder
+from llm_base.quoting import printable
 from llm_planning.experiments.ledger_schema import (
     APPLICATION_ID,
     TABLES,
@@ -20,7 +21,6 @@ from llm_planning.experiments.ledger_schema import (
     find_flaw,
     restrain,
 )
-from llm_serving.database import code_of, connect, tells_of_damage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llm_kernels.files import LONGEST_NAME
-from llm_kernels.quoting import quote
+from llm_base.files import LONGEST_NAME
+from llm_base.quoting import quote
 from llm_planning.experiments.ledger_checks import (
     Bounds,
     JsonObject,

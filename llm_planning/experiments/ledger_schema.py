@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import closing
 from functools import cache
 
-from llm_serving.database import distrust
+from llm_base.database import distrust
 
 # "LLPL" in ASCII: distinguishes ledgers from other SQLite databases.
 APPLICATION_ID = 0x4C4C504C

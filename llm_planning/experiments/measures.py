@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.experiments.runs import Runs, distinct, is_trial_field
 from llm_planning.experiments.statistics import (
     Counts,

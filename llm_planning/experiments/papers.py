@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, ValidationError
 
+from llm_base.yaml_file import YamlError, read_mapping
 from llm_planning.experiments.published import (
     Column,
     Comparison,
@@ -22,12 +23,11 @@ from llm_planning.experiments.published import (
 )
 from llm_planning.model_configs import config_folder
 from llm_planning.names import remedy
-from llm_serving.yaml_file import YamlError, read_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llm_serving.yaml_file import Json
+    from llm_base.yaml_file import Json
 
 _PUBLISHED = ".published.yaml"
 

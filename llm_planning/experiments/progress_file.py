@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import new_file, read_json
+from llm_base.files import new_file, read_json
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.scheduler import Progress
 

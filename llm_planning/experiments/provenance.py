@@ -30,7 +30,7 @@ _LIBRARIES = (
 )
 
 # The sources of a checkout: changes of other files beside them do not make it dirty.
-_SOURCES = ("kernels", "serving", "llm_planning", "configs", "pyproject.toml")
+_SOURCES = ("base", "kernels", "serving", "llm_planning", "configs", "pyproject.toml")
 
 MOST_TEXTS = 8
 """Fixed texts of a role that are kept of a trial, at most; a role with more has none fixed."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
-from llm_kernels.quoting import printable
+from llm_base.quoting import printable
 from llm_planning.experiments.measures import MeasureError
 from llm_planning.experiments.statistics import proportion
 from llm_planning.roles.exercises import USUAL_WAY, VERDICT, WAY

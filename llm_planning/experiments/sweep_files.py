@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.model_configs import comes_along, config_folder
 from llm_planning.names import remedy

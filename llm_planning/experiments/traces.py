@@ -12,7 +12,7 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from llm_kernels.files import make_folder, read_regular, write_durably
+from llm_base.files import make_folder, read_regular, write_durably
 from llm_planning.trace_file import TraceError, decode_trace
 from llm_planning.trace_tree import OF_THE_ASKER
 

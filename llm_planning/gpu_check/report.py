@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from llm_kernels.files import write_durably
+from llm_base.files import write_durably
 from llm_planning.gpu_check.checks import CHECKS
 
 if TYPE_CHECKING:

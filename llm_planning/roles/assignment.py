@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import model_validator
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.model_configs import model_name, split_adapter
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError, When, identified
@@ -116,7 +116,7 @@ def read_roles(
         return RoleAssignment(profile.errors)
     if value in WORDS:
         return RoleAssignment(_answerer(value))
-    from llm_serving.yaml_file import YamlError, file_hash
+    from llm_base.yaml_file import YamlError, file_hash
 
     try:
         answerers = _answerers(value, file_hash(Path(value)))
@@ -138,7 +138,7 @@ def _answerers(path: str, sha256: str) -> Mapping[str, Answerer]:
         YamlError: it cannot be read.
         SettingsError: it has an unknown value.
     """
-    from llm_serving.yaml_file import read_mapping
+    from llm_base.yaml_file import read_mapping
 
     del sha256  # Another file of this path is read anew.
     answerers: dict[str, Answerer] = {}
@@ -255,6 +255,6 @@ class RoleSettings(Settings):
         roles = str(values.get("roles", "llm"))
         if roles in words_of(cls.profile):
             return identified(values, "roles", "")
-        from llm_serving.yaml_file import file_hash
+        from llm_base.yaml_file import file_hash
 
         return identified(values, "roles", file_hash(Path(roles)))

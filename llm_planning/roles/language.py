@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, get_origin
 
 from pydantic import ValidationError, create_model
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.domain import A, DomainError
 from llm_serving.answers import constraint_of
 

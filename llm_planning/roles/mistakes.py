@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.domain import A, Errs
 from llm_planning.names import remedy
 from llm_planning.settings import SettingsError

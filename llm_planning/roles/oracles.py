@@ -26,7 +26,7 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.names import remedy
 from llm_planning.settings import Settings, SettingsError
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import parse_json, read_regular
-from llm_kernels.lines import lines_in
-from llm_kernels.quoting import quote
+from llm_base.files import parse_json, read_regular
+from llm_base.lines import lines_in
+from llm_base.quoting import quote
 from llm_planning.trace_file import FORMAT, VERSION, TraceError
 
 if TYPE_CHECKING:

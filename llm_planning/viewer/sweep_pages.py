@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llm_kernels.files import make_folder, new_file, write_durably
+from llm_base.files import make_folder, new_file, write_durably
 from llm_planning.experiments.ledger import LedgerError
 from llm_planning.viewer.page import page
 from llm_planning.viewer.reading import ReadTrace

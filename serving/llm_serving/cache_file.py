@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import check_target
-from llm_kernels.quoting import printable
-from llm_serving.database import (
+from llm_base.database import (
     BUSY_SECONDS,
     code_of,
     connect,
@@ -25,6 +23,8 @@ from llm_serving.database import (
     distrust,
     tells_of_damage,
 )
+from llm_base.files import check_target
+from llm_base.quoting import printable
 from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:

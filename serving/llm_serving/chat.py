@@ -7,8 +7,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import read_json
-from llm_kernels.quoting import quote
+from llm_base.files import read_json
+from llm_base.quoting import quote
 from llm_serving.chat_template import ChatTemplate
 from llm_serving.errors import EngineConfigError
 from llm_serving.models.reading import read_tokenizer

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_serving.errors import EngineConfigError, RequestFailedError
 from llm_serving.models.reading import reading_model
 from llm_serving.request import Message

@@ -17,10 +17,10 @@ from pydantic import (
     model_validator,
 )
 
-from llm_kernels.files import at_home, read_regular
-from llm_kernels.quoting import quote
+from llm_base.files import at_home, read_regular
+from llm_base.quoting import quote
+from llm_base.yaml_file import MOST_BYTES, YamlError, read_mapping
 from llm_serving.errors import AdapterError, EngineConfigError
-from llm_serving.yaml_file import MOST_BYTES, YamlError, read_mapping
 
 StructuredBackend: TypeAlias = Literal["outlines", "xgrammar", "guidance"]
 _AdapterName: TypeAlias = Annotated[str, Field(min_length=1, max_length=4096)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_serving.errors import EncoderError, EngineStoppedError, TextError
 from llm_serving.models import names_folder, resolve
 from llm_serving.models.local import check_modules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_serving.errors import AdapterError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from llm_kernels.files import parse_json
+from llm_base.files import parse_json
 from llm_serving.cache_file import CacheFile, CacheLayout
 from llm_serving.models.folders import cache_folder
 from llm_serving.request import Completion, ModelIdentity, Scores, Usage

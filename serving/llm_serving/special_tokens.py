@@ -12,7 +12,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_serving.errors import RequestFailedError
 
 if TYPE_CHECKING:

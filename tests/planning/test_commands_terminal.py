@@ -13,15 +13,15 @@ import pytest
 from command_line import invoke
 from report_ledgers import result_of, trial_of, write_ledger
 
+from llm_base import terminal
+from llm_base.terminal import LineHandler, SafeConsole, progress
 from llm_kernels import EmbeddingIndex
 from llm_planning import watching
 from llm_planning.experiments.display import Display
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.scheduler import Progress
-from llm_serving import terminal
 from llm_serving.request import Completion, ModelIdentity, Usage
 from llm_serving.response_store import ResponseCache
-from llm_serving.terminal import LineHandler, SafeConsole, progress
 from llm_serving.vector_store import EncoderIdentity, VectorCache
 
 EVIL = "a\x1b]0;t\x07\x1b[2J\x9b1m\u202e[/x][link=http://y]b[/link] :smile:"

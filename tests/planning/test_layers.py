@@ -10,11 +10,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
+    "llm_base": ROOT / "base" / "llm_base",
     "llm_kernels": ROOT / "kernels" / "llm_kernels",
     "llm_serving": ROOT / "serving" / "llm_serving",
     "llm_planning": ROOT / "llm_planning",
 }
 HIGHER = {
+    "llm_base": {"llm_kernels", "llm_serving", "llm_planning"},
     "llm_kernels": {"llm_serving", "llm_planning"},
     "llm_serving": {"llm_planning"},
     "llm_planning": set(),
@@ -135,7 +137,7 @@ def test_only_one_module_knows_vllm():
     """Versions differ in one place; the two others implement interfaces of vLLM's own."""
     knowing = {
         path.name
-        for layer in ("llm_kernels", "llm_serving", "llm_planning")
+        for layer in LAYERS
         for path in LAYERS[layer].rglob("*.py")
         if "vllm" in packages(path)
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.blocksworld.blocks import (
     TABLE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.environments.blocksworld.blocks import Goal, fact_text, standing
 
 if TYPE_CHECKING:

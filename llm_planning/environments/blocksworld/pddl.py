@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from llm_kernels.files import at_home, read_regular
+from llm_base.files import at_home, read_regular
 from llm_planning.environments.blocksworld.blocks import goal_text, state_text
 from llm_planning.environments.blocksworld.pddl_problem import read_problem
 from llm_planning.environments.blocksworld.pddl_text import (

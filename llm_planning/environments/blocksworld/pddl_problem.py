@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.environments.blocksworld.blocks import TABLE, Blocks, Goal, Puzzle, fact_text
 from llm_planning.environments.blocksworld.goals import contradiction, definite, vague
 from llm_planning.environments.blocksworld.language import HELD

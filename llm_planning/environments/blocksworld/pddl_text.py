@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
-from llm_kernels.files import read_regular
-from llm_kernels.lines import lines_in
-from llm_kernels.quoting import LONGEST_VALUE, printable, quote
+from llm_base.files import read_regular
+from llm_base.lines import lines_in
+from llm_base.quoting import LONGEST_VALUE, printable, quote
 from llm_planning.domain import DomainError
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llm_kernels.files import at_home, parse_json, read_regular
-from llm_kernels.quoting import quote
+from llm_base.files import at_home, parse_json, read_regular
+from llm_base.quoting import quote
+from llm_base.yaml_file import MOST_BYTES, read_mapping
 from llm_planning.environments.household.home import (
     MOST_OF_A_NAME,
     PACKAGED,
@@ -29,7 +30,6 @@ from llm_planning.environments.household.home import (
     home_of,
 )
 from llm_planning.environments.household.names import unique_name
-from llm_serving.yaml_file import MOST_BYTES, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

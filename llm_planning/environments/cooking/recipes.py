@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from llm_kernels.lines import lines_of
+from llm_base.lines import lines_of
 from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:

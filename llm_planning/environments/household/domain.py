@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field, model_validator
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
+from llm_base.yaml_file import file_hash
 from llm_planning.domain import SMALLEST, Domain, Step
 from llm_planning.environments.bridges.virtualhome import (
     installed,
@@ -33,7 +34,6 @@ from llm_planning.environments.household.rules import Action, State
 from llm_planning.environments.household.tasks import TaskClass, TaskMaker
 from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.specs import DomainSpec, check_task
-from llm_serving.yaml_file import file_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

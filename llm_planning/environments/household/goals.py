@@ -13,7 +13,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
 
-from llm_kernels.quoting import LONGEST_VALUE, quote
+from llm_base.quoting import LONGEST_VALUE, quote
 from llm_planning.domain import DomainError
 from llm_planning.environments.household.names import plural, unique_name
 from llm_planning.names import remedy

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llm_kernels.files import at_home
-from llm_kernels.quoting import quote
+from llm_base.files import at_home
+from llm_base.quoting import quote
+from llm_base.yaml_file import YamlError, read_mapping
 from llm_planning.domain import DomainError
 from llm_planning.environments.household.names import unique_name
 from llm_planning.names import remedy
-from llm_serving.yaml_file import YamlError, read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

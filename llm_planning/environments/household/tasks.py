@@ -19,7 +19,7 @@ from itertools import combinations
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
-from llm_kernels.files import write_durably
+from llm_base.files import write_durably
 from llm_planning.domain import DomainError
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.goals import Wanted, goal_predicates, goal_text

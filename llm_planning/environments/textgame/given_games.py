@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llm_kernels.files import parse_json, read_regular, write_durably
+from llm_base.files import parse_json, read_regular, write_durably
 from llm_planning.environments.textgame import jericho_games
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter

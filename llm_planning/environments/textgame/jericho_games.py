@@ -14,7 +14,7 @@ from hashlib import md5
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import at_home, read_regular, write_durably
+from llm_base.files import at_home, read_regular, write_durably
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_commands import ENTER, SPACE
 from llm_planning.environments.textgame.jericho_machine import (

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from llm_kernels.files import read_regular
+from llm_base.files import read_regular
 from llm_planning.environments.textgame.game import Ending, TextGameError, Transition
 from llm_planning.environments.textgame.jericho_commands import checked, verbs_of
 from llm_planning.environments.textgame.jericho_machine import find_jericho, hush

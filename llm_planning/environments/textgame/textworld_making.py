@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from llm_kernels.files import read_regular
+from llm_base.files import read_regular
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_machine import process_folder
 from llm_planning.environments.textgame.textworld_kinds import Challenge, game_request

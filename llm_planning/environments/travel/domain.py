@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, model_validator
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_planning.domain import Domain, Judged, Step
 from llm_planning.environments.travel.files import BUNDLED, graph_hash, read_graph
 from llm_planning.environments.travel.language import Flight, FlightGrammar, PositionModel

@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from llm_kernels.files import read_regular
-from llm_kernels.lines import lines_of
-from llm_kernels.quoting import printable, quote
+from llm_base.files import read_regular
+from llm_base.lines import lines_of
+from llm_base.quoting import printable, quote
 from llm_planning.environments.travel.graph import City, FlightGraph, is_writable
 from llm_planning.settings import SettingsError
 

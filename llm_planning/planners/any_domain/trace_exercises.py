@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.domain import Domain
 from llm_planning.execution.episode import world_draws
 from llm_planning.planners.any_domain.exercises import IMPORTANCE

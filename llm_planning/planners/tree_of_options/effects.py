@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from pydantic import ValidationError
 
-from llm_kernels.files import check_target, make_folder, read_json, write_json
-from llm_kernels.quoting import printable
+from llm_base.files import check_target, make_folder, read_json, write_json
+from llm_base.quoting import printable
 from llm_planning.domain import A, S
 from llm_planning.roles.options import one_option
 from llm_planning.settings import SettingsError

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_planning.domain import A, S
 from llm_planning.execution.options import (
     Candidate,

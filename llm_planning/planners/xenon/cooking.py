@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_planning.environments.cooking.recipes import ACTIONS
 from llm_planning.outcome import Outcome
 from llm_planning.planners.xenon.asking import CookingAsking

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_planning.environments.minecraft.book.rulebook import game_rules
 from llm_planning.environments.minecraft.items.controller import SimulatedWorld
 from llm_planning.environments.minecraft.items.text_world import TextWorld

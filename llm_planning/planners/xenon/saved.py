@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-from llm_kernels.files import TargetError, check_target, read_regular, write_json
-from llm_kernels.quoting import quote
+from llm_base.files import TargetError, check_target, read_regular, write_json
+from llm_base.quoting import quote
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.settings import SettingsError
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import at_home, read_json
-from llm_kernels.quoting import quote
+from llm_base.files import at_home, read_json
+from llm_base.quoting import quote
 from llm_serving.errors import AdapterError, UnknownModelError
 from llm_serving.models.folders import sha256
 from llm_serving.models.local import CARD, tensor_shapes

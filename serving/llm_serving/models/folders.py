@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 from platformdirs import user_cache_dir
 
-from llm_kernels.files import at_home, open_regular, read_json
+from llm_base.files import at_home, open_regular, read_json
 from llm_serving.errors import ServingError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_kernels.files import read_regular
+from llm_base.files import read_regular
 from llm_serving.errors import ModelFetchError, UnknownModelError
 from llm_serving.models.folders import sha256
 from llm_serving.models.local import check_folder

@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from llm_kernels.files import open_regular, parse_json, read_json, read_regular
-from llm_kernels.quoting import quote
+from llm_base.files import open_regular, parse_json, read_json, read_regular
+from llm_base.quoting import quote
 from llm_serving.errors import EncoderError, UnknownModelError
 from llm_serving.models.folders import sha256
 

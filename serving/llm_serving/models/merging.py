@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_kernels.files import write_json
+from llm_base.files import write_json
 from llm_serving.errors import AdapterError, ModelFetchError
 from llm_serving.models.adapters import (
     WEIGHTS,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from llm_kernels.files import at_home
+from llm_base.files import at_home
 from llm_serving.errors import AdapterError, UnknownModelError
 from llm_serving.models.adapters import (
     Adapter,

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_kernels.quoting import quote
+from llm_base.quoting import quote
 from llm_planning.environments.minecraft.options.option import MOST, Option
 from llm_planning.environments.minecraft.options.surroundings import sighting
 from llm_planning.environments.minecraft.options.verbs import VERBS

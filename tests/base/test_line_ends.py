@@ -4,7 +4,7 @@ from io import BytesIO
 
 import pytest
 
-from llm_kernels.lines import lines_in, lines_of
+from llm_base.lines import lines_in, lines_of
 
 EVERY = "".join(map(chr, range(256))) + "\u2028\u2029"
 """Every byte's character, and those at which only `str.splitlines` ends a line."""

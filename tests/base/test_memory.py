@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from llm_kernels import memory
+from llm_base import memory
 
 IN_ALL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
-from llm_kernels.files import read_regular
-from llm_kernels.lines import lines_of
-from llm_kernels.quoting import LONGEST_VALUE, printable, quote
+from llm_base.files import read_regular
+from llm_base.lines import lines_of
+from llm_base.quoting import LONGEST_VALUE, printable, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

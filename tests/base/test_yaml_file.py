@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from llm_base.yaml_file import YamlError, read_mapping
 from llm_serving.config import load_config
 from llm_serving.errors import EngineConfigError
-from llm_serving.yaml_file import YamlError, read_mapping
 
 BOMB = "a0: &a0 [x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 14)

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from llm_kernels.quoting import LONGEST_VALUE, printable, quote
+from llm_base.quoting import LONGEST_VALUE, printable, quote
 
 
 @pytest.mark.parametrize(

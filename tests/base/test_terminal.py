@@ -4,7 +4,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from llm_serving.terminal import SafeConsole, complain, harmless, literal, say
+from llm_base.terminal import SafeConsole, complain, harmless, literal, say
 
 HOSTILE = "a\x1b]0;title\x07b\x9b2J\u202ec\r"
 HARMLESS = r"a\x1b]0;title\x07b\x9b2J\u202ec\r"

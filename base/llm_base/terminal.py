@@ -16,7 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from llm_kernels.quoting import printable
+from llm_base.quoting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

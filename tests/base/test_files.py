@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_kernels.files import (
+from llm_base.files import (
     TargetError,
     check_target,
     make_folder,
