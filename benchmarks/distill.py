@@ -61,7 +61,7 @@ def questions(tokenizer: LessonTokenizer, words: Words, states: int) -> list[Les
         id(one): one for one in exercise_makers(find_domain("minecraft"), words=words).values()
     }
     planners = [(maker, maker.roles) for maker in makers.values() if maker.taught_words]
-    return lessons_of(Course(planners, states=states, seed=0).exercises(0), tokenizer)
+    return lessons_of(Course([planners], states=states, seed=0).exercises(0), tokenizer)
 
 
 class Ours:

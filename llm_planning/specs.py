@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from llm_planning.domain import Domain, DomainError, ability_text, missing_members
@@ -133,6 +134,8 @@ class DomainSpec:
         source: its origin; None for this project's domains.
         teacher: makes the teacher of its worlds from the names that are held out, or from None for
             those that it holds out by default; None if it has no teacher.
+        teacher_under: likewise, of the world that these settings make; None if the teacher knows
+            the default settings alone.
     """
 
     name: str
@@ -146,6 +149,20 @@ class DomainSpec:
     ]
     source: CodeSource | None = None
     teacher: Callable[[Sequence[str] | None], Teacher[Any, Any]] | None = None
+    teacher_under: Callable[[Any, Sequence[str] | None], Teacher[Any, Any]] | None = None
+
+    def under(self, settings: Mapping[str, object]) -> DomainSpec:
+        """This domain with a teacher of the world that these settings make.
+
+        Raises:
+            DomainError: the domain has no such teacher.
+            SettingsError: a setting is unknown or impossible.
+        """
+        if not settings:
+            return self
+        if self.teacher_under is None:
+            raise DomainError(f"{self.name} has no teacher for settings: its lessons have one kind")
+        return replace(self, teacher=partial(self.teacher_under, self.settings.read(settings)))
 
     def holding_out(self, names: Sequence[str]) -> DomainSpec:
         """This domain with a teacher that leaves out these names instead of the usual ones.

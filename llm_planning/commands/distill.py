@@ -16,6 +16,7 @@ from llm_planning.commands.options import (
     check_writable_folder,
     name,
     named_path,
+    read_pairs,
 )
 from llm_planning.endings import UsageError
 from llm_planning.model_configs import DEFAULT_MODEL
@@ -68,6 +69,14 @@ TracesOption = Annotated[
         "sweep of them; may be repeated.",
     ),
 ]
+AlsoOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="KEY=VALUE[,KEY=VALUE]",
+        help="Teach the domain under these settings, too; may be repeated. Every second state is "
+        "of the domain as it is.",
+    ),
+]
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Go on where a training in DIR was broken off.")
 ]
@@ -101,6 +110,7 @@ def distill(
     seed: SeedOption = 0,
     start: StartOption = None,
     from_traces: TracesOption = [],  # noqa: B006 - likewise
+    also: AlsoOption = [],  # noqa: B006 - likewise
     resume: ResumeOption = False,
     merge: MergeOption = False,
     export: ExportOption = None,
@@ -129,7 +139,10 @@ def distill(
         states=states,
         seed=seed,
         traces=tuple(from_traces),
+        also=[read_pairs(settings.split(","), "--also") for settings in also],
     )
+    if from_traces and also:
+        raise UsageError("--also: searches teach in the world of their traces; leave one out")
     if export is not None:
         if out is not None or start is not None or resume or merge:
             raise UsageError(

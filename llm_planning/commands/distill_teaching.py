@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from filelock import FileLock, Timeout
 
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from llm_planning.distill.architecture import Model
+    from llm_planning.distill.course import Makers
     from llm_planning.distill.tokens import Lesson
     from llm_planning.distill.training import Progress
-    from llm_planning.roles.exercises import ExerciseMaker
     from llm_serving.models import ResolvedModel
 
 EXAM: Final = 60
@@ -65,8 +65,6 @@ TRACES: Final = "traces"
 
 _TRACE_FILES = (".jsonl", ".jsonl.gz")
 
-Makers: TypeAlias = "list[tuple[ExerciseMaker, tuple[str, ...]]]"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonOptions:
@@ -79,6 +77,8 @@ class LessonOptions:
         states: asked about in one batch.
         seed: of the lessons.
         traces: files of searches, or folders of them, that teach π in the place of the rules.
+        also: settings of the domain under which it is taught, too: every second state is of the
+            domain as it is, the others take turns.
     """
 
     roles: Sequence[str]
@@ -86,6 +86,7 @@ class LessonOptions:
     states: int
     seed: int
     traces: Sequence[Path] = ()
+    also: Sequence[Mapping[str, object]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,12 +147,13 @@ def teach(
         TrainingError: another training runs in the folder, or it failed.
     """
     _check_out(out, resume=resume, merged=merged)
-    makers = _makers(domain, lessons)
+    worlds = _worlds(domain, lessons)
+    makers = worlds[0]
     roles = tuple(role for _, those in makers for role in those)
     with SafeConsole(stderr=True).waiting("loading the model"), heard_while_loading():
         base = _base(model)
         making = _making(partial(_batches, domain, lessons, base.path))
-        course = Course(makers, states=lessons.states, seed=lessons.seed)
+        course = Course(worlds, states=lessons.states, seed=lessons.seed)
         tokenizer = LessonTokenizer(base.path)
         student, dtype = _student(base.path)
         learned = LowRank(student, rank=learning.rank, alpha=2.0 * learning.rank, seed=0)
@@ -166,6 +168,7 @@ def teach(
         "states": lessons.states,
         "seed": lessons.seed,
         "hold_out": lessons.hold_out,
+        "also": [dict(settings) for settings in lessons.also],
         "traces": [{"decisions": len(one.decisions), "sha256": one.digest()} for one in searched],
         "lessons_sha256": digest(course.exercises(0)),
     }
@@ -187,7 +190,7 @@ def teach(
             base_revision=base.revision,
             domain=domain,
             roles=roles,
-            words_sha256=_words(makers),
+            words_sha256=_words(worlds),
             recipe={
                 **taught,
                 "minutes": learning.minutes,
@@ -262,7 +265,7 @@ def _student(folder: Path) -> tuple[Model, str]:
 
 def _batches(domain: str, lessons: LessonOptions, model: Path) -> Callable[[int], Sequence[Lesson]]:
     """A function from a batch's number to its lessons."""
-    course = Course(_makers(domain, lessons), states=lessons.states, seed=lessons.seed)
+    course = Course(_worlds(domain, lessons), states=lessons.states, seed=lessons.seed)
     tokenizer = LessonTokenizer(model)
     return lambda batch: lessons_of(course.exercises(batch), tokenizer)
 
@@ -278,10 +281,10 @@ def _making(
     return closing(Ahead(begin, processes=max(len(os.sched_getaffinity(0)) - 1, 1)))
 
 
-def _words(makers: Makers) -> str:
-    """The hash of the words of a taught model; a role without such words is asked as ever."""
-    words = [maker.taught_words for maker, _ in makers if maker.taught_words]
-    return words[0] if words else GENERAL_WORDS
+def _words(worlds: Sequence[Makers]) -> tuple[str, ...]:
+    """The hashes of the words of a taught model; a role without such words is asked as ever."""
+    words = (maker.taught_words for makers in worlds for maker, _ in makers if maker.taught_words)
+    return tuple(dict.fromkeys(words)) or (GENERAL_WORDS,)
 
 
 def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
@@ -315,7 +318,7 @@ def write_questions(domain: str, *, lessons: LessonOptions, file: Path, question
     """
     lines: list[str] = []
     batch = 0
-    course = Course(_makers(domain, lessons), states=lessons.states, seed=lessons.seed)
+    course = Course(_worlds(domain, lessons), states=lessons.states, seed=lessons.seed)
     while len(lines) < questions:
         for one in course.exercises(batch)[: questions - len(lines)]:
             turns = [{"role": turn.role, "content": turn.content} for turn in one.prompt]
@@ -326,10 +329,17 @@ def write_questions(domain: str, *, lessons: LessonOptions, file: Path, question
     return len(lines)
 
 
-def _makers(domain: str, lessons: LessonOptions) -> Makers:
+def _worlds(domain: str, lessons: LessonOptions) -> list[Makers]:
+    """The makers of the domain as it is, and in turns with these those under other settings."""
+    main = _makers(domain, lessons, {})
+    others = [_makers(domain, lessons, settings) for settings in lessons.also]
+    return [makers for other in others for makers in (main, other)] or [main]
+
+
+def _makers(domain: str, lessons: LessonOptions, settings: Mapping[str, object]) -> Makers:
     """The makers of the exercises, each with its roles that are taught."""
     with refusing(*REFUSALS, TraceError):
-        spec = find_domain(domain).holding_out(lessons.hold_out or ())
+        spec = find_domain(domain).under(settings).holding_out(lessons.hold_out or ())
         made = exercise_makers(spec, words="taught")
         if not made:
             able = (one.name for one in DOMAINS.values() if exercise_makers(one, words="taught"))

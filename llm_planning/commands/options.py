@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from llm_planning.endings import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST: Final = 10**18 - 1
 """Of whole numbers on the command line: those of a YAML file have at most as many digits."""
@@ -84,3 +87,20 @@ class ExecutorKind(StrEnum):
 
     LOCAL = "local"
     RAY = "ray"
+
+
+def read_pairs(texts: Sequence[str], option: str) -> dict[str, object]:
+    """Reads the values of an option, each of which is written as key=value.
+
+    Raises:
+        UsageError: one is written otherwise, or a key comes twice.
+    """
+    pairs: dict[str, object] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{option} {text}: write it as key=value")
+        if key in pairs:
+            raise UsageError(f"{option} {key} is given twice: {pairs[key]!r} and {value!r}")
+        pairs[key] = value
+    return pairs

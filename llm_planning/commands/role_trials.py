@@ -47,10 +47,10 @@ def _taught_roles(model: str, domain: DomainSpec) -> Sequence[str]:
         if adapter is None
         else read_adapter(adapter_folder(config.adapters[adapter])).taught
     )
-    if taught is None or taught.words_sha256 == GENERAL_WORDS:
+    if taught is None or GENERAL_WORDS in taught.words_sha256:
         return ()
     makers = exercise_makers(domain, words="taught").values()
-    if taught.words_sha256 in {maker.taught_words for maker in makers}:
+    if {maker.taught_words for maker in makers} & {*taught.words_sha256}:
         return taught.roles
     complain(
         f"{model} was taught other words than those of {domain.name}: it is asked as any model"

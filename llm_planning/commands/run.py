@@ -15,12 +15,13 @@ from llm_planning.commands.options import (
     JsonOption,
     VerboseOption,
     named_path,
+    read_pairs,
 )
 from llm_planning.endings import UsageError, is_ours, refusing
 from llm_planning.model_configs import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from llm_planning.roles import Engines
     from llm_planning.running import PlannerRun, Prepared
@@ -114,13 +115,13 @@ def run(
             from llm_planning.commands.run_list import planners_known
 
             raise UsageError(f"name a planner: {', '.join(planners_known())}")
-        spec, said = find_planner(planner), _pairs(settings, "--set")
+        spec, said = find_planner(planner), read_pairs(settings, "--set")
         model = model and model_name(model)
         if model == NO_MODEL and not role_model:
             said |= stood_in(spec, said)
         prepared = prepare(spec, domain=domain, task=task, settings=said)
         model = model or default_model_of(prepared)
-        models = own_models(prepared, _pairs(role_model, "--role-model"))
+        models = own_models(prepared, read_pairs(role_model, "--role-model"))
         written = [prepared.chosen.to_json().get(key) for key in WRITTEN_SETTINGS]
         for target in (trace, *written):
             if target:
@@ -208,18 +209,6 @@ def _own_failures(prepared: Prepared) -> Iterator[None]:
         theirs = [frame for frame in frames if frame.filename in files] or frames
         where = f"{theirs[-1].filename}, line {theirs[-1].lineno}"
         raise OwnCodeError(f"{where}: {told_of(error)}") from error
-
-
-def _pairs(said: Sequence[str], option: str) -> dict[str, object]:
-    pairs: dict[str, object] = {}
-    for one in said:
-        key, equals, value = one.partition("=")
-        if not equals or not key:
-            raise UsageError(f"{option} {one}: write it as key=value")
-        if key in pairs:
-            raise UsageError(f"{option} {key} is given twice: {pairs[key]!r} and {value!r}")
-        pairs[key] = value
-    return pairs
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from llm_planning.distill.checkpoint import TrainingError
 from llm_planning.roles.measuring import IDLE_STATES, PER_STATE
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from llm_planning.distill.tokens import Lesson, LessonTokenizer
     from llm_planning.roles.exercises import Exercise, ExerciseMaker
 
+Makers: TypeAlias = "Sequence[tuple[ExerciseMaker, Sequence[str]]]"
+"""Makers of exercises, each with those of its roles that are taught."""
+
 _MOST_DRAWS: Final = 1000
 
 
@@ -22,18 +25,12 @@ class Course:
     """Makes the lessons of a training; a batch depends on its number and the seed alone.
 
     Args:
-        makers: makers of exercises, each with those of its roles that are taught.
-        states: number drawn for one batch; each is asked about by all roles of its maker.
+        worlds: the makers of each world, which take turns; all teach the same roles.
+        states: number drawn for one batch; each is asked about by all roles of its makers.
     """
 
-    def __init__(
-        self,
-        makers: Sequence[tuple[ExerciseMaker, Sequence[str]]],
-        *,
-        states: int,
-        seed: int,
-    ) -> None:
-        self._makers = tuple(makers)
+    def __init__(self, worlds: Sequence[Makers], *, states: int, seed: int) -> None:
+        self._worlds = tuple(worlds)
         self._states = states
         self._seed = seed
 
@@ -46,11 +43,14 @@ class Course:
         return [
             exercise
             for number in range(self._states)
-            for maker, roles in self._makers
+            for maker, roles in self._turn(batch * self._states + number)
             for exercise in _about_one_state(
                 maker, roles, Random(f"lessons {self._seed} {batch} {number}")
             )
         ]
+
+    def _turn(self, number: int) -> Makers:
+        return self._worlds[number % len(self._worlds)]
 
     def exam(self, questions: int) -> list[Exercise]:
         """Different held-out exercises, the same for every course; all roles of a state at once.
@@ -59,11 +59,11 @@ class Course:
             questions: of each role, as far as its maker has so many.
         """
         found: dict[object, Exercise] = {}
-        left = Counter({role: questions for _, roles in self._makers for role in roles})
+        left = Counter({role: questions for _, roles in self._worlds[0] for role in roles})
         number = idle = 0
         while idle < IDLE_STATES and +left:
             before = len(found)
-            for maker, roles in self._makers:
+            for maker, roles in self._turn(number):
                 rng = Random(f"exam {number}")
                 lacking = [role for role in roles if left[role] > 0]
                 made = maker.about_one_state(rng, roles=lacking, held_out=True) if lacking else ()

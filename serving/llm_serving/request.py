@@ -230,11 +230,11 @@ class Taught:
 
     Attributes:
         roles: the questions that it was taught.
-        words_sha256: hash of the words in which it was asked, in hexadecimal.
+        words_sha256: hashes of the words in which it was asked, in hexadecimal.
     """
 
     roles: tuple[str, ...]
-    words_sha256: str
+    words_sha256: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -289,7 +289,7 @@ def make_adapter(folder: Path, *, base: Path, called: str) -> None:
         base_revision=resolve(str(base)).revision,
         domain="d",
         roles=("r",),
-        words_sha256="0" * 64,
+        words_sha256=("0" * 64,),
     )
     (folder / "taught.json").write_text(json.dumps(card.to_json()))
 

@@ -18,7 +18,7 @@ from llm_serving.errors import ServingError
 from llm_serving.request import ModelIdentity, Taught
 from llm_serving.scripted import ScriptedEngine
 
-TAUGHT = Taught(roles=("reward",), words_sha256="a1")
+TAUGHT = Taught(roles=("reward",), words_sha256=("a1",))
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
 
 
@@ -136,7 +136,7 @@ def words_of(ended):
 
 
 def test_a_model_is_asked_in_the_words_that_it_was_taught(served, monkeypatch):
-    maker = ParityMaker(("reward", "propose"), taught_words=TAUGHT.words_sha256)
+    maker = ParityMaker(("reward", "propose"), taught_words=TAUGHT.words_sha256[0])
     only(monkeypatch, too=lambda domain, words: maker)
     asked = ("minecraft", "--questions", "2", "--model", "a-taught-one", "--json")
     # It was taught rewards alone.
@@ -149,7 +149,7 @@ def test_a_model_is_asked_in_the_words_that_it_was_taught(served, monkeypatch):
 
 
 def test_a_model_that_was_taught_the_general_words_is_asked_without_a_remark(served, monkeypatch):
-    monkeypatch.setattr(roles_module, "GENERAL_WORDS", TAUGHT.words_sha256)
+    monkeypatch.setattr(roles_module, "GENERAL_WORDS", TAUGHT.words_sha256[0])
     asked = ("minecraft", "--role", "reward", "--questions", "2", "--model", "a-taught-one")
     said = invoke(*asked, "--json")
     assert words_of(said) == {"reward": "general"}

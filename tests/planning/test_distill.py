@@ -353,7 +353,7 @@ def test_prompts_are_what_transformers_makes_of_them(tokenizer, domain, words):
     prompts = {
         one.prompt
         for maker in exercise_makers(find_domain(domain), words=words).values()
-        for one in Course([(maker, maker.roles)], states=1, seed=1).exercises(0)
+        for one in Course([[(maker, maker.roles)]], states=1, seed=1).exercises(0)
     }
     assert prompts
     for prompt in prompts:

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from command_line import invoke
 
-from llm_planning.commands.distill_teaching import LessonOptions, _makers
+from llm_planning.commands.distill_teaching import LessonOptions, _words, _worlds
 from llm_planning.distill.ahead import Ahead
 from llm_planning.distill.checkpoint import TrainingError
 from llm_planning.distill.course import Course, lessons_of
@@ -39,7 +39,7 @@ def maker():
 
 @pytest.fixture(scope="module")
 def course(maker):
-    return Course([(maker, ROLES)], states=2, seed=3)
+    return Course([[(maker, ROLES)]], states=2, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +52,11 @@ def told(exercises):
 
 
 def test_a_batch_depends_on_its_number_and_the_seed_alone(maker, course):
-    again = Course([(maker, ROLES)], states=2, seed=3)
+    again = Course([[(maker, ROLES)]], states=2, seed=3)
     again.exercises(7)
     assert told(course.exercises(4)) == told(again.exercises(4))
     assert told(course.exercises(4)) != told(course.exercises(5))
-    other = Course([(maker, ROLES)], states=2, seed=4)
+    other = Course([[(maker, ROLES)]], states=2, seed=4)
     assert told(course.exercises(4)) != told(other.exercises(4))
 
 
@@ -73,7 +73,43 @@ def test_a_batch_asks_every_role_about_its_states(course):
 def test_the_exam_has_so_many_different_questions_of_every_role(course, exam):
     for role in ROLES:
         assert len({one.prompt for one in exam if one.role == role}) == 3
-    assert told(exam) == told(Course(course._makers, states=1, seed=99).exam(3))
+    assert told(exam) == told(Course(course._worlds, states=1, seed=99).exam(3))
+
+
+def test_a_world_under_several_settings_is_taught_in_turns():
+    """Every second state is of the world as it is; the others take turns, and say their rules."""
+    also = [{"options": "single"}, {"options": "single", "stations": "held"}]
+    lessons = LessonOptions(roles=("judge",), hold_out=None, states=4, seed=0, also=also)
+    worlds = _worlds("minecraft", lessons)
+    rules = [
+        text.splitlines()[0] if (text := one.prompt[1].content).startswith("Rules") else ""
+        for one in Course(worlds, states=4, seed=0).exercises(0)
+    ]
+    single, held = "Rules: single crafts, placed stations", "Rules: single crafts, held stations"
+    assert list(dict.fromkeys(rules)) == ["", single, held]
+    taught = [
+        Minecraft(),
+        Minecraft(options="single"),
+        Minecraft(options="single", stations="held"),
+    ]
+    assert _words(worlds) == tuple(map(words_of, taught))
+    assert worlds[0] is not worlds[1]
+    assert [maker for maker, _ in worlds[0]] == [maker for maker, _ in worlds[2]]
+
+
+@pytest.mark.parametrize(
+    ("domain", "settings", "message"),
+    [
+        ("blocksworld", "rules=standard", "blocksworld has no teacher for settings"),
+        ("minecraft", "vocabulary=free", "vocabulary=free: lessons are in the closed one"),
+        ("minecraft", "options=double", "setting options='double' is not possible"),
+        ("minecraft", "options", "--also options: write it as key=value"),
+    ],
+)
+def test_settings_that_cannot_be_taught(tmp_path, domain, settings, message):
+    ended = invoke("distill", domain, "--also", settings, "--out", str(tmp_path / "out"))
+    assert ended.exit_code == 2
+    assert message in ended.stderr
 
 
 def test_lessons_weigh_what_makers_say(course):
@@ -89,7 +125,7 @@ def test_lessons_weigh_what_makers_say(course):
 def test_judging_and_acting_have_the_largest_shares(domain):
     """All roles of a world are taught, about the same states; those that come last weigh most."""
     lessons = LessonOptions(roles=(), hold_out=None, states=4, seed=0)
-    taught = Course(_makers(domain, lessons), states=4, seed=0)
+    taught = Course(_worlds(domain, lessons), states=4, seed=0)
     drawn = [one for batch in range(2) for one in taught.exercises(batch)]
     weights = Counter()
     for one in drawn:
@@ -182,7 +218,7 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tiny, tmp_path, monk
     made = json.loads(ended.stdout)
     card = read_card(out / "adapter")
     assert made["card"] == card.to_json()
-    assert card.words_sha256 == words_of(Minecraft())
+    assert card.words_sha256 == (words_of(Minecraft()),)
     assert (card.base, card.domain) == (tiny, "minecraft")
     assert set(card.roles) == {*ROLES, *DRIP, "prior"}
     assert card.recipe["questions"] > 0
@@ -231,7 +267,7 @@ def test_a_world_without_a_teacher_teaches_the_prior(tiny, tmp_path, monkeypatch
         assert ended.exit_code == 0, ended.stderr
         card = read_card(out / "adapter")
         assert (card.base, card.domain, card.roles) == (model, domain, roles)
-        assert card.words_sha256 == GENERAL_WORDS
+        assert card.words_sha256 == (GENERAL_WORDS,)
         assert ("not learned: " in ended.stdout) == (domain == "household")
         planner = "llm-mcts" if domain == "household" else "puct"
         assert f"run {planner} --domain {domain} --model" in ended.stdout.replace("\n", "")
@@ -289,13 +325,13 @@ class Never(Seldom):
 
 def test_a_batch_has_as_many_states_with_questions_as_it_should():
     maker = Seldom()
-    assert len(Course([(maker, ("seldom",))], states=4, seed=0).exercises(0)) == 4
+    assert len(Course([[(maker, ("seldom",))]], states=4, seed=0).exercises(0)) == 4
     assert maker.drawn == 12
 
 
 def test_a_maker_that_makes_nothing_is_refused():
     with pytest.raises(TrainingError, match="no lesson of seldom in 1000 states"):
-        Course([(Never(), ("seldom",))], states=1, seed=0).exercises(0)
+        Course([[(Never(), ("seldom",))]], states=1, seed=0).exercises(0)
 
 
 def test_seeds_of_exams_are_no_seeds_of_batches(course, exam):

@@ -10,7 +10,7 @@ import yaml
 from command_line import invoke
 
 import llm_planning.commands.sweep_running as sweep_module
-from llm_planning.commands.distill_teaching import LessonOptions, _makers
+from llm_planning.commands.distill_teaching import LessonOptions, _worlds
 from llm_planning.environments.blocksworld.blocks import BlockAction, Blocks, Goal, Puzzle
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.teacher import SIZES, BlocksworldTeacher, _is_new
@@ -210,7 +210,7 @@ def test_which_roles_have_short_words():
 
 def test_lessons_of_blocksworld(tmp_path):
     options = LessonOptions(roles=(), hold_out=None, states=1, seed=0)
-    taught = {role for _, roles in _makers("blocksworld", options) for role in roles}
+    taught = {role for _, roles in _worlds("blocksworld", options)[0] for role in roles}
     assert taught == {*OptionExercises.roles, *ROLES, "prior"}
     file = tmp_path / "chats.jsonl"
     asked = ("--questions", "9", "--role", "judge")

@@ -73,10 +73,11 @@ def taught(adapter, tmp_path, monkeypatch):
         base_revision="1",
         domain="minecraft",
         roles=("propose", "reward"),
-        words_sha256="0" * 64,
+        words_sha256=("0" * 64,),
     )
     (tmp_path / "one" / CARD).write_text(json.dumps(card.to_json()))
-    for model in [*CATALOGUE.values()]:
+    # What is taken out last comes back first, and the order counts.
+    for model in reversed([*CATALOGUE.values()]):
         if isinstance(model, TaughtModel):
             monkeypatch.delitem(CATALOGUE, model.name)
     student = TaughtModel(

@@ -68,7 +68,7 @@ def test_an_exam_is_the_held_out_part():
     maker = ParityMaker()
     exam = numbers(draw_held_out(maker, "parity", count=50, seed=0))
     assert exam == numbers(draw_exercises(maker, "parity", count=100, seed=0))[50:]
-    held_out = numbers(Course([(maker, ("parity",))], states=1, seed=0).exam(30))
+    held_out = numbers(Course([[(maker, ("parity",))]], states=1, seed=0).exam(30))
     assert len(set(held_out)) == 30
     assert min(held_out) >= 1000
     assert held_out != exam[:30]

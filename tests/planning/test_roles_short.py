@@ -63,7 +63,7 @@ def test_the_state_is_first_and_the_roles_own_fields_are_last():
 
 
 async def asked(words, roles):
-    taught = Taught(roles=roles, words_sha256=words)
+    taught = Taught(roles=roles, words_sha256=(words,))
     identity = ModelIdentity(name="student", revision="1", dtype="float32", taught=taught)
     engine = ScriptedEngine({"decompose": SUBTASKS, "judge": JUDGED}, identity=identity)
     with pytest.raises(Exception, match="apply"):
@@ -110,7 +110,7 @@ def test_all_roles_of_a_world_have_words_of_one_family():
     [(("prior",), WORDS, True), (("judge",), WORDS, False), (("prior",), "others", False)],
 )
 async def test_a_taught_model_names_an_action_without_a_list_of_them(roles, family, short):
-    taught = Taught(roles=roles, words_sha256=family)
+    taught = Taught(roles=roles, words_sha256=(family,))
     identity = ModelIdentity(name="student", revision="1", dtype="float32", taught=taught)
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices), identity=identity)
     settings = PolicySettings.read({})

@@ -111,7 +111,7 @@ async def test_a_lesson_has_the_words_in_which_puct_asks_a_taught_model(write, r
     made = TracedPrior(rules, BLOCKSWORLD, [read_trace(write(LEVEL, CLEAR))])
     (decision,) = made.decisions
     assert made.taught_words == words_of(decision.world)
-    taught = Taught(roles=("prior",), words_sha256=made.taught_words)
+    taught = Taught(roles=("prior",), words_sha256=(made.taught_words,))
     identity = ModelIdentity(name="student", revision="1", dtype="float32", taught=taught)
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices), identity=identity)
     domain = Blocksworld(Puzzle("here", decision.state, decision.world.puzzle.goal))
@@ -220,4 +220,5 @@ def test_a_real_search_teaches_an_adapter(tiny, tmp_path, monkeypatch):
     assert card.to_json() == json.loads(ended.stdout)["card"]
     assert card.roles == ("prior",)
     assert [one["decisions"] for one in card.recipe["traces"]] == [3]
-    assert card.words_sha256 == exercise_makers(BLOCKSWORLD, words="taught")["prior"].taught_words
+    (words,) = card.words_sha256
+    assert words == exercise_makers(BLOCKSWORLD, words="taught")["prior"].taught_words

@@ -33,7 +33,7 @@ from llm_serving.vllm_engine import VllmEngine
 
 BASE = "smollm2-135m-instruct"
 ALONE = "LLM_PLANNING_TEST_ALONE"
-TAUGHT = Taught(roles=("propose",), words_sha256="ab" * 32)
+TAUGHT = Taught(roles=("propose",), words_sha256=("ab" * 32,))
 ONE = AdapterIdentity(name="one", revision="r1+a1", taught=TAUGHT)
 TWO = AdapterIdentity(name="two", revision="r1+a2")
 PLAIN = ModelIdentity(name="base", revision="r1", dtype="none")
@@ -149,7 +149,7 @@ def adapters(base, tmp_path_factory):
         base_revision=base.revision,
         domain="minecraft",
         roles=("dynamics",),
-        words_sha256="ab" * 32,
+        words_sha256=("ab" * 32,),
     )
     return (
         write_adapter(base.path, folder / "one", seed=1, size=0.05, card=card),
@@ -314,7 +314,7 @@ async def test_an_engine_answers_as_the_adapter_beside_the_weights_does(adapters
                 await mixed
         told = opened.identity.answering("one")
         assert told.revision == resolve(str(adapters[0])).revision
-        assert (opened.identity.taught, told.taught.words_sha256) == (None, "ab" * 32)
+        assert (opened.identity.taught, told.taught.words_sha256) == (None, ("ab" * 32,))
     finally:
         await opened.aclose()
 

@@ -39,7 +39,7 @@ CARD = Card(
     base_revision="",
     domain="minecraft",
     roles=("feasibility", "dynamics"),
-    words_sha256="ab" * 32,
+    words_sha256=("ab" * 32,),
     recipe={"rank": 4},
 )
 
@@ -477,7 +477,7 @@ def test_weights_cut_in_half(adapter, cache):
     [
         ({"format": 2}, "`format` = 2: this program reads 1"),
         ({"roles": []}, "`roles` = .*: write a list of names"),
-        ({"words_sha256": "12"}, "write a SHA-256"),
+        ({"words_sha256": ["12"]}, "list SHA-256"),
         ({"base": 3}, "`base` = 3: write a name"),
         ({"recipe": []}, "`recipe` = .*: write a JSON object"),
         ({"licence": "MIT"}, "unknown key 'licence'; known keys: format, base"),

@@ -150,7 +150,7 @@ def _warn_of_other_words(engines: Engines, domain: OptionDomain[Any, Any]) -> No
     """Says which models are asked as any other although a simulator taught them."""
     for engine in engines.different:
         taught = engine.identity.taught
-        if taught and taught.words_sha256 not in {words_of(domain), older_digest(domain)}:
+        if taught and not {words_of(domain), older_digest(domain)} & {*taught.words_sha256}:
             logger.warning(
                 "%s was taught in other words, so it is asked as any model: teach it again",
                 engine.identity.name,

@@ -58,7 +58,8 @@ class Card:
         base_revision: of that model's weights.
         domain: whose simulator taught it.
         roles: the questions that it was taught.
-        words_sha256: hash of the words in which it was asked, in hexadecimal.
+        words_sha256: hashes of the words in which it was asked, in hexadecimal: one for each
+            set of rules of the domain that it was taught.
         recipe: how it was taught; any JSON object.
 
     Example:
@@ -68,7 +69,7 @@ class Card:
         ...     base_revision="1",
         ...     domain="minecraft",
         ...     roles=("dynamics",),
-        ...     words_sha256="0" * 64,
+        ...     words_sha256=("0" * 64,),
         ... )
         >>> Card.read(card.to_json()) == card
         True
@@ -78,7 +79,7 @@ class Card:
     base_revision: str
     domain: str
     roles: tuple[str, ...]
-    words_sha256: str
+    words_sha256: tuple[str, ...]
     recipe: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -94,7 +95,7 @@ class Card:
             "base_revision": self.base_revision,
             "domain": self.domain,
             "roles": list(self.roles),
-            "words_sha256": self.words_sha256,
+            "words_sha256": list(self.words_sha256),
             "recipe": dict(self.recipe),
         }
 
@@ -122,8 +123,9 @@ class Card:
         roles, words, recipe = content["roles"], content["words_sha256"], content["recipe"]
         if not (isinstance(roles, list) and roles and all(isinstance(one, str) for one in roles)):
             raise ValueError(f"`roles` = {quote(roles)}: write a list of names")
-        if not (isinstance(words, str) and re.fullmatch("[0-9a-f]{64}", words)):
-            raise ValueError(f"`words_sha256` = {quote(words)}: write a SHA-256 in hexadecimal")
+        hashes = words if isinstance(words, list) and words else [None]
+        if not all(isinstance(one, str) and re.fullmatch("[0-9a-f]{64}", one) for one in hashes):
+            raise ValueError(f"`words_sha256` = {quote(words)}: list SHA-256 in hexadecimal")
         if not isinstance(recipe, dict):
             raise ValueError(f"`recipe` = {quote(recipe)}: write a JSON object")
         return cls(
@@ -131,7 +133,7 @@ class Card:
             base_revision=content["base_revision"],
             domain=content["domain"],
             roles=tuple(roles),
-            words_sha256=words,
+            words_sha256=tuple(words),
             recipe=recipe,
         )
 

@@ -26,7 +26,7 @@ from llm_planning.environments.minecraft.options.tasks import MINE_A_DIAMOND, TA
 from llm_planning.environments.minecraft.options.verbs import VERBS
 from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
 from llm_planning.environments.minecraft.options.world import OptionWorld
-from llm_planning.settings import Settings
+from llm_planning.settings import Settings, SettingsError
 from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class Minecraft(Domain[State, Option]):
         self.vocabulary: Vocabulary = vocabulary
         self.stations = stations
         self.mechanics = f"{options} {vocabulary} {stations}"
+        taught_first = (options, stations) == ("folded", "placed")
+        self._rules_line = "" if taught_first else f"Rules: {options} crafts, {stations} stations\n"
         self.grammar, self.state_model = _language(vocabulary)
         self.wording = _wording()
         self.world = _world(options)
@@ -112,7 +114,8 @@ class Minecraft(Domain[State, Option]):
     def brief(self, state: State) -> str:
         """Where the player is, what is near, what is worn and what is held.
 
-        An option takes at most a stack, so larger numbers do not matter.
+        An option takes at most a stack, so larger numbers do not matter. Settings other than the
+        usual ones stand first, so that one model can be taught several.
         """
         counts = {kind: one.number for kind, one in state.near.items() if one.number <= MOST}
         near = [
@@ -122,7 +125,7 @@ class Minecraft(Domain[State, Option]):
         worn = ", ".join(filter(None, state.equipment))
         held = [f"{count} {item}" for item, count in state.inventory.items()]
         return (
-            f"At: {state.biome}, height {state.position[1]:.0f}, {state.time}\n"
+            f"{self._rules_line}At: {state.biome}, height {state.position[1]:.0f}, {state.time}\n"
             f"Near: {', '.join(near) or 'nothing'}\n"
             + (f"Worn: {worn}\n" if worn else "")
             + f"Has: {', '.join(held) or 'nothing'}"
@@ -278,12 +281,24 @@ def _open(task: str, settings: MinecraftSettings) -> Minecraft:
     )
 
 
+def _teacher(held_out: Sequence[str] | None) -> Teacher[State, Option]:
+    return _teacher_under(MinecraftSettings(), held_out)
+
+
 @cache
-def _teacher(held_out: tuple[str, ...] | None) -> Teacher[State, Option]:
+def _teacher_under(
+    settings: MinecraftSettings, held_out: Sequence[str] | None
+) -> Teacher[State, Option]:
     # The teacher makes domains, so it imports this module.
     from llm_planning.environments.minecraft.options.teacher import HELD_OUT_ITEMS, MinecraftTeacher
 
-    return MinecraftTeacher(held_out=HELD_OUT_ITEMS if held_out is None else held_out)
+    if settings.vocabulary != "closed":
+        raise SettingsError(f"vocabulary={settings.vocabulary}: lessons are in the closed one")
+    return MinecraftTeacher(
+        options=settings.options,
+        stations=settings.stations,
+        held_out=HELD_OUT_ITEMS if held_out is None else tuple(held_out),
+    )
 
 
 MINECRAFT = DomainSpec(
@@ -294,6 +309,7 @@ MINECRAFT = DomainSpec(
     settings=MinecraftSettings,
     open=_open,
     teacher=_teacher,
+    teacher_under=_teacher_under,
 )
 
 

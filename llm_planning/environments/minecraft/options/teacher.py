@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from llm_planning.domain import Judged
     from llm_planning.environments.minecraft.options.rules import CraftMode
     from llm_planning.environments.minecraft.options.state import State
+    from llm_planning.environments.minecraft.options.steps import Stations
     from llm_planning.environments.minecraft.options.world import OptionOutcome
 
 TASK: Final = "task"
@@ -109,6 +110,7 @@ class MinecraftTeacher:
 
     Args:
         options: how much one craft makes; see `CraftMode`.
+        stations: how a decomposition names a station; see `MinecraftSettings`.
         held_out: items that are neither goals nor products of options in teaching.
 
     Raises:
@@ -116,7 +118,11 @@ class MinecraftTeacher:
     """
 
     def __init__(
-        self, *, options: CraftMode = "folded", held_out: Iterable[str] = HELD_OUT_ITEMS
+        self,
+        *,
+        options: CraftMode = "folded",
+        stations: Stations = "placed",
+        held_out: Iterable[str] = HELD_OUT_ITEMS,
     ) -> None:
         self.held_out = frozenset(held_out)
         for item in sorted(self.held_out):
@@ -136,8 +142,9 @@ class MinecraftTeacher:
         self._outcomes = lru_cache(_OUTCOMES_KEPT)(self._drawn_outcomes)
         rules = self._rules
         self._things = {word: verb.asked_about(rules) for word, verb in VERBS.items()}
-        tasks = [Minecraft(task=task, options=options) for task in EVERY_TASK.values()]
-        others = [Minecraft(task=_obtain(item), options=options) for item in self._obtainable()]
+        world = partial(Minecraft, options=options, stations=stations)
+        tasks = [world(task=task) for task in EVERY_TASK.values()]
+        others = [world(task=_obtain(item)) for item in self._obtainable()]
         self._goals: Mapping[str, Sequence[Minecraft]] = {
             TASK: tasks,
             OTHER: [one for one in others if one.task.name not in self.held_out],
