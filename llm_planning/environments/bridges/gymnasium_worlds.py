@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import EnumType
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import getdoc
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import gymnasium
@@ -101,7 +103,7 @@ class GymnasiumWorld(Domain[Moment, str]):
         self.about = _about(self._env)
         self.goal = _goal(self._env)
         self._copies = Copies(self._env)
-        self.no_search = "" if self._copies.copies else f"{task}: {NOT_TWICE}"
+        self.no_search = "" if self._copies.agree else f"{task}: {NOT_TWICE}"
         if self._partial and sight == "own" and not self.no_search:
             self.no_search = (
                 f"{task} shows its agent a part of the world, and a search would see all of it: "
@@ -217,7 +219,8 @@ def _made(task: str) -> Any:
             env = gymnasium.make(task, disable_env_checker=True)
             if "ansi" in env.metadata.get("render_modes", ()):
                 env = gymnasium.make(task, disable_env_checker=True, render_mode="ansi")
-            env.reset(seed=0)
+            with redirect_stdout(StringIO()):
+                env.reset(seed=0)
         except Exception as error:
             first = str(error).strip().partition("\n")[0]
             raise DomainError(f"{task} cannot be made here: {first}") from error
