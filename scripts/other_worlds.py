@@ -16,14 +16,16 @@ import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass
-from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llm_planning.domain import Domain, DomainError, is_won, settled
 from llm_planning.environments.bridges import bridge
 from llm_planning.running import prepare
+
+if TYPE_CHECKING:
+    from multiprocessing.queues import SimpleQueue
 
 WALK = 10
 """Random actions by which the contract is tested."""
