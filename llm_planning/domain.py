@@ -69,6 +69,7 @@ __all__ = [
     "Succeeds",
     "Verdict",
     "ability_text",
+    "check_simulated",
     "missing_members",
     "settled",
 ]
@@ -162,6 +163,8 @@ class Domain(ABC, Generic[S, A]):
         about: what the world is and how it works, in words: the fixed part of every prompt.
         no_plan: why no plan can reach the goal; empty where one may. If it is not empty, it is the
             result of every run: no planner is asked.
+        no_search: why its states cannot be simulated, in one line; empty where they can. Planners
+            that only act play such a world, too.
         wording: question -> Jinja2 source; blocks that replace those of a planner's own prompts.
         example: (state in words, action) pairs, worked examples for prompts.
         mechanics: what an action does and how an answer is written, where settings decide that. A
@@ -196,6 +199,7 @@ class Domain(ABC, Generic[S, A]):
     goal: str
     about: str = ""
     no_plan: str = ""
+    no_search: str = ""
     wording: Mapping[str, str] = MappingProxyType({})
     example: Sequence[tuple[str, str]] = ()
     mechanics: str = ""
@@ -478,6 +482,16 @@ class Saves(Protocol[S]):
             ValueError: it is not the record of a state.
         """
         ...
+
+
+def check_simulated(domain: Domain[Any, Any]) -> None:
+    """Refuses to simulate a domain whose states cannot be.
+
+    Raises:
+        DomainError: says why.
+    """
+    if domain.no_search:
+        raise DomainError(domain.no_search)
 
 
 def missing_members(domain: type[Domain[Any, Any]], ability: type) -> list[str]:

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
+_MOST = 100
+"""Names that are listed."""
+
+
 class Named(Protocol):
     """What a catalogue lists."""
 
@@ -69,7 +73,8 @@ def remedy(name: str, known: Iterable[str]) -> str:
         known: all names.
 
     Returns:
-        The nearest known names as a question, followed by all of them.
+        The nearest known names as a question, followed by all of them, or by their number where
+        nobody would read them.
     """
     names = sorted(known)
     # Known names that the written one begins with come before names that only look alike.
@@ -77,4 +82,6 @@ def remedy(name: str, known: Iterable[str]) -> str:
     alike = get_close_matches(name, names, n=3, cutoff=0.5)
     near = list(dict.fromkeys((*begun, *alike)))
     question = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{question}known: {', '.join(names)}"
+    return f"{question}known: " + (
+        f"{len(names)} names" if len(names) > _MOST else ", ".join(names)
+    )

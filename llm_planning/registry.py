@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 
 from llm_planning.domain import Domain, DomainError
+from llm_planning.environments.bridges import bridge, is_bridged
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.own_code import CodeSource, is_own, load_own, own_source
@@ -147,10 +148,13 @@ def find_domain(name: str) -> DomainSpec:
         UnknownDomainError: there is none, or a package announces something else under this name;
             the message proposes the nearest names, or says what is wrong with it.
         OwnCodeError: the user's file cannot be run or has no such class.
-        DomainError: a parameter of the class's constructor cannot be a setting.
+        DomainError: a parameter of the class's constructor cannot be a setting; or a world of other
+            people is not here.
     """
     if name in DOMAINS:
         return DOMAINS[name]
+    if is_bridged(name):
+        return bridge(name)
     found, said, source = _foreign(DOMAIN_GROUP, name, UnknownDomainError)
     if not (inspect.isclass(found) and issubclass(found, Domain)):
         raise UnknownDomainError(f"{said} is not a domain: write a subclass of `Domain`")

@@ -19,6 +19,7 @@ from any_domain_worlds import (
 from cooking_kitchens import PAPER_KITCHENS
 
 from llm_planning.domain import is_won, observed, settled
+from llm_planning.environments.bridges import bridge
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.execution.episode import execute
 
@@ -31,6 +32,14 @@ def of_the_catalogue(domain, task, **settings):
             pytest.importorskip("textworld")
         spec = DOMAINS[domain]
         return spec.open(task, spec.settings.read(settings))
+
+    return open_
+
+
+def of_others(name, **settings):
+    def open_():
+        spec = bridge(name)
+        return spec.open(spec.tasks[0], spec.settings.read(settings))
 
     return open_
 
@@ -65,6 +74,18 @@ WORLDS = {
     "trap door": of_the_catalogue("textgame", "trap-door", remember="off"),
     "trap door remembered": of_the_catalogue("textgame", "trap-door", remember="memory"),
     "generated game": of_the_catalogue("textgame", "simple", remember="memory"),
+    "frozen lake": of_others("gymnasium:FrozenLake-v1"),
+    "blackjack": of_others("gymnasium:Blackjack-v1"),
+    "taxi": of_others("gymnasium:Taxi-v4"),
+    "pole": of_others("gymnasium:CartPole-v1"),
+    "key and door": of_others("gymnasium:MiniGrid-DoorKey-5x5-v0", sight="full"),
+    "moving obstacles": of_others("gymnasium:MiniGrid-Dynamic-Obstacles-5x5-v0"),
+    "mission": of_others("gymnasium:BabyAI-GoToObj-v0"),
+    "2048": of_others("openspiel:2048"),
+    "breakthrough": of_others("openspiel:breakthrough(rows=6,columns=6)", opponent="mcts:20"),
+    "dice": of_others("openspiel:backgammon", player=1),
+    "poker": of_others("openspiel:kuhn_poker"),
+    "scissors": of_others("openspiel:matrix_rps"),
     "hanoi": hanoi,
     "doors": Doors,
     "corridor": Corridor,

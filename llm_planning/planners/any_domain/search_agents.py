@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain import A, Believes, S, Scores, observed, settled
+from llm_planning.domain import A, Believes, S, Scores, check_simulated, observed, settled
 from llm_planning.execution.decisions import Decision, best_edge, episode_outcome, statistics_of
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
@@ -55,6 +55,7 @@ async def search_agent(
         select: makes the selection rule from the constant `c`.
     """
     domain, settings, seed = run.world, run.settings, run.seed
+    check_simulated(domain)
     prior, oracles = None, list[dict[str, object]]()
     if isinstance(settings, PuctSettings) and settings.prior != "uniform":
         ask = ActAsking(domain, run.engines, settings, seed=seed)

@@ -1,0 +1,307 @@
+"""Environments of Gymnasium, MiniGrid and BabyAI as domains, if they have finitely many actions.
+
+All chance comes from the step's `rng`: the environment's own generator is replaced before each
+step. A step that leaves this generator as it was is certain.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from enum import EnumType
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import getdoc
+from io import StringIO
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import gymnasium
+import numpy as np
+
+from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.environments.bridges.grids import grid_text
+from llm_planning.environments.bridges.gymnasium_copies import NOT_TWICE, Copies, stepped
+from llm_planning.names import remedy
+from llm_planning.settings import Settings
+from llm_planning.specs import DomainSpec
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from llm_planning.environments.bridges.gymnasium_copies import Kept
+
+Sight: TypeAlias = Literal["own", "full"]
+
+_NO_CHANCE = 0
+_SECTIONS = ("Description", "Action Space", "Rewards")
+_ACTION = re.compile(
+    r"^\s*(?:[-*]\s*(\d+)\s*:?\s+(\w[^\n]*)|\|\s*(\d+)\s*\|\s*(\w[^|]*))", re.MULTILINE
+)
+_HIGHLIGHTED = re.compile(r"\x1b\[[\d;]*m(.)\x1b\[0m")
+_PACKAGES = ("minigrid",)
+"""Packages whose import registers environments."""
+
+
+class GymnasiumSettings(Settings):
+    """Settings of a world of Gymnasium.
+
+    Attributes:
+        sight: what a search sees of a world that shows its agent a part: nothing (`own`), so that
+            it is refused, or the whole state (`full`). Who only acts sees the part in any case.
+    """
+
+    sight: Sight = "own"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A state.
+
+    Attributes:
+        past: the seed of the start, and each action with the seed of its chance. It decides
+            the rest.
+        kept: the environment at this moment, if it is kept.
+        seen: what the agent observes.
+        mask: which actions are possible, shape [actions]; empty if all are.
+        total: the return so far.
+        ended: `terminated`, `truncated`, or empty while the episode lasts.
+        gained: the last reward.
+        costly: whether a reward before the last one was below 0.
+    """
+
+    past: tuple[tuple[int, int], ...] = field(repr=False)
+    kept: Kept = field(compare=False, repr=False)
+    seen: Any = field(compare=False, repr=False)
+    mask: tuple[bool, ...] = field(compare=False, repr=False)
+    total: float = field(default=0.0, compare=False)
+    ended: str = field(default="", compare=False)
+    gained: float = field(default=0.0, compare=False)
+    costly: bool = field(default=False, compare=False)
+
+
+class GymnasiumWorld(Domain[Moment, str]):
+    """One environment.
+
+    Args:
+        task: its id.
+        sight: see `GymnasiumSettings`.
+
+    Raises:
+        DomainError: there is no such environment, it cannot be made here, or its actions cannot be
+            listed.
+    """
+
+    def __init__(self, task: str = "FrozenLake-v1", *, sight: Sight = "own") -> None:
+        self._env = _made(task)
+        self._number = _named_actions(self._env)
+        self._threshold = self._env.spec.reward_threshold
+        self._partial = hasattr(self._env.unwrapped, "agent_view_size")
+        self.about = _about(self._env)
+        self.goal = _goal(self._env)
+        self._copies = Copies(self._env)
+        self.no_search = "" if self._copies.agree else f"{task}: {NOT_TWICE}"
+        if self._partial and sight == "own" and not self.no_search:
+            self.no_search = (
+                f"{task} shows its agent a part of the world, and a search would see all of it: "
+                "add --set sight=full if that is meant"
+            )
+
+    def start(self, seed: int) -> Moment:
+        """s_0: the environment after `reset(seed=seed)`."""
+        kept, seen, info = self._copies.begin(seed)
+        return Moment(((seed, 0),), kept, seen, _mask(info))
+
+    def describe(self, state: Moment) -> str:
+        """All of the state, in a grid or in the environment's own words, if it has such."""
+        return _text(self._copies.to_see(state), state.seen, whole=True)
+
+    def observe(self, state: Moment) -> str:
+        """What the agent sees."""
+        return _text(self._copies.to_see(state), state.seen, whole=False)
+
+    def remainder(self, state: Moment) -> str:
+        """The mission, if this start has one."""
+        mission = getattr(self._copies.to_see(state).unwrapped, "mission", "")
+        return f"{str(mission).strip().capitalize()}." if mission else self.goal
+
+    def actions(self, state: Moment) -> Sequence[str]:
+        """The names of the possible actions."""
+        if state.ended:
+            return ()
+        return [
+            name for place, name in enumerate(self._number) if not state.mask or state.mask[place]
+        ]
+
+    def step(self, state: Moment, action: str, rng: Random) -> Step[Moment]:
+        """Takes an action; what it draws comes from `rng`."""
+        if action not in self._number:
+            return Step(state, obstacle=f"there is no such action; {remedy(action, self._number)}")
+        if action not in self.actions(state):
+            return Step(state, obstacle="it is not possible now")
+        number = self._number[action]
+        after, drawn = self._taken(state, number, _NO_CHANCE)
+        if drawn:
+            after, _ = self._taken(state, number, rng.getrandbits(63))
+        whole = self.describe(after) if drawn and self._partial else ""
+        return Step(
+            after,
+            reward=after.gained,
+            done=bool(after.ended),
+            observation=(_frozen(after.seen), whole) if drawn else None,
+            text="Time is up." if after.ended == "truncated" else "",
+        )
+
+    def success(self, state: Moment) -> bool | None:
+        """What the authors define: the return reaches their threshold, or the end is rewarded.
+
+        Nothing tells where each step costs and there is no threshold.
+        """
+        if not state.ended:
+            return False
+        if self._threshold is not None:
+            return bool(state.total >= self._threshold)
+        if state.ended == "truncated":
+            return False
+        return None if state.costly and state.gained <= 0 else state.gained > 0
+
+    def _taken(self, state: Moment, number: int, chance: int) -> tuple[Moment, bool]:
+        """The moment after an action, and whether the environment drew anything."""
+        env = self._copies.to_step(state)
+        drawn, seen, reward, terminated, truncated, info = stepped(env, number, chance)
+        after = Moment(
+            (*state.past, (number, chance)),
+            self._copies.keep(env),
+            seen,
+            _mask(info),
+            total=state.total + reward,
+            ended="terminated" if terminated else "truncated" if truncated else "",
+            gained=reward,
+            costly=state.costly or state.gained < 0,
+        )
+        return after, drawn
+
+
+def bridge(id_: str) -> DomainSpec:
+    """One environment as a domain, or all that are registered if no id is given.
+
+    Raises:
+        DomainError: there is no such environment.
+    """
+    known = _registered()
+    if id_ and id_ not in known:
+        raise DomainError(f"gymnasium has no environment {id_!r}; {remedy(id_, known)}")
+    return DomainSpec(
+        name=f"gymnasium:{id_}" if id_ else "gymnasium",
+        summary=f"{id_}, an environment of Gymnasium" if id_ else "The environments of Gymnasium",
+        kind=GymnasiumWorld,
+        tasks=(id_,) if id_ else known,
+        settings=GymnasiumSettings,
+        open=lambda task, settings: GymnasiumWorld(task, sight=settings.sight),
+    )
+
+
+@cache
+def _registered() -> tuple[str, ...]:
+    for package in filter(find_spec, _PACKAGES):
+        import_module(package)
+    return tuple(gymnasium.registry)
+
+
+def _made(task: str) -> Any:
+    _registered()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            env = gymnasium.make(task, disable_env_checker=True)
+            if "ansi" in env.metadata.get("render_modes", ()):
+                env = gymnasium.make(task, disable_env_checker=True, render_mode="ansi")
+            with redirect_stdout(StringIO()):
+                env.reset(seed=0)
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0]
+            raise DomainError(f"{task} cannot be made here: {first}") from error
+    if not isinstance(env.action_space, gymnasium.spaces.Discrete):
+        raise DomainError(
+            f"{task} has the actions {env.action_space}, which cannot be listed: only environments "
+            "with a Discrete action space are domains"
+        )
+    return env
+
+
+def _mask(info: Mapping[str, Any]) -> tuple[bool, ...]:
+    return tuple(map(bool, info.get("action_mask", ())))
+
+
+def _frozen(seen: Any) -> Hashable:
+    if isinstance(seen, Mapping):
+        return tuple((key, _frozen(value)) for key, value in seen.items())
+    if isinstance(seen, tuple):
+        return tuple(map(_frozen, seen))
+    return seen.tobytes() if isinstance(seen, np.ndarray) else seen
+
+
+def _named_actions(env: Any) -> dict[str, int]:
+    """Name of an action -> its number: from an enum, the documentation, or the number alone."""
+    space = env.action_space
+    numbers = range(int(space.start), int(space.start + space.n))
+    named = getattr(env.unwrapped, "actions", None)
+    if isinstance(named, EnumType):
+        members: Mapping[str, Any] = named.__members__
+        found = {int(member.value): name for name, member in members.items()}
+    else:
+        part = _section(getdoc(type(env.unwrapped)) or "", "Action Space")
+        found = {
+            int(match[1] or match[3]): (match[2] or match[4]).strip().lower()
+            for match in _ACTION.finditer(part)
+        }
+    names = [found.get(number, "") for number in numbers]
+    if not all(names) or len(set(names)) < len(names):
+        names = [f"action {number}" for number in numbers]
+    return dict(zip(names, numbers, strict=True))
+
+
+def _section(text: str, title: str) -> str:
+    """A section of an environment's documentation, without its title."""
+    found = re.search(rf"^ *#+ {title}\s*\n(.*?)(?=^ *#+ |\Z)", text, re.MULTILINE | re.DOTALL)
+    return found[1].strip() if found else ""
+
+
+def _about(env: Any) -> str:
+    """What the environment's documentation says of the world, its actions and its rewards."""
+    text = getdoc(type(env.unwrapped)) or ""
+    return "\n\n".join(part for title in _SECTIONS if (part := _section(text, title)))
+
+
+def _goal(env: Any) -> str:
+    if hasattr(env.unwrapped, "mission"):
+        return "Do what the mission says."
+    threshold = env.spec.reward_threshold
+    if threshold is None:
+        return "Collect as much reward as possible."
+    return f"Collect a reward of {threshold:g} or more in all."
+
+
+def _text(env: Any, seen: Any, *, whole: bool) -> str:
+    """A state in words: a grid with its legend, the environment's own text, or its numbers."""
+    inner = env.unwrapped
+    if hasattr(inner, "agent_view_size"):
+        return grid_text(inner, None if whole else seen)
+    if inner.render_mode == "ansi":
+        text = _HIGHLIGHTED.sub(r"[\1]", str(env.render()))
+        return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+    return f"Observation: {_numbers(seen)}"
+
+
+def _numbers(seen: Any) -> str:
+    if isinstance(seen, Mapping):
+        return "; ".join(f"{key}: {_numbers(value)}" for key, value in seen.items())
+    if isinstance(seen, tuple):
+        return ", ".join(map(_numbers, seen))
+    array = np.asarray(seen)
+    if array.dtype.kind == "f":
+        return np.array2string(array, precision=3, suppress_small=True, separator=", ")
+    return str(array.tolist())

@@ -1,0 +1,270 @@
+"""Games of OpenSpiel as domains: one player plans, the others play as a setting says.
+
+A state is a position that nobody plays on: a move is made in a clone. Clones are tested when a game
+is opened; where they differ, a position is replayed from its start. Games of simultaneous moves are
+played in turns, by OpenSpiel's own conversion. A step is our move and all that follows until it is
+our turn again: chance, by its odds, and the moves of the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import pyspiel
+from pydantic import Field
+
+from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.names import remedy
+from llm_planning.settings import Settings
+from llm_planning.specs import DomainSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Sight: TypeAlias = Literal["own", "full"]
+
+TESTED_MOVES: Final = 10
+"""Moves by which clones are tested when a game is opened."""
+
+EXPLORATION: Final = 2.0
+"""The constant of UCT in an opponent that searches: OpenSpiel's own default in its examples."""
+
+_MCTS_MEMORY = 0
+
+
+class OpenSpielSettings(Settings):
+    """Settings of a game of OpenSpiel.
+
+    Attributes:
+        player: who we are, from 0.
+        opponent: how the others play: `uniform`, or `mcts:N` by OpenSpiel's search of N
+            simulations.
+        sight: what a search sees of a game with hidden information: nothing (`own`), so that it is
+            refused, or all of it (`full`).
+    """
+
+    player: int = Field(0, ge=0)
+    opponent: str = Field("uniform", pattern=r"^(uniform|mcts:[1-9]\d{0,5})$")
+    sight: Sight = "own"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A state: a position that is cloned and never played on.
+
+    Attributes:
+        moves: all actions from the start, those of chance and of the others included.
+        spiel: OpenSpiel's state.
+    """
+
+    moves: tuple[int, ...]
+    spiel: Any = field(compare=False, repr=False)
+
+
+class OpenSpielGame(Domain[Position, str]):
+    """One game, seen by one of its players.
+
+    Args:
+        task: its name, with parameters in brackets where it takes some: `breakthrough(rows=6)`.
+        player: see `OpenSpielSettings`.
+        opponent: see `OpenSpielSettings`.
+        sight: see `OpenSpielSettings`.
+
+    Raises:
+        DomainError: there is no such game or player, or it cannot be played in turns.
+    """
+
+    def __init__(
+        self,
+        task: str = "tic_tac_toe",
+        *,
+        player: int = 0,
+        opponent: str = "uniform",
+        sight: Sight = "own",
+    ) -> None:
+        self._game = _loaded(task)
+        players = self._game.num_players()
+        if player >= players:
+            raise DomainError(f"player={player}: {task} has {players} players, counted from 0")
+        self._kind = self._game.get_type()
+        self.player = player
+        self._simulations = int(opponent.removeprefix("mcts:")) if opponent != "uniform" else 0
+        self._clone: Callable[[Position], Any] = _cloned
+        name = self._kind.long_name
+        others = "" if players == 1 else f" There are {players} players; you are player {player}."
+        self.about = f"The game is {name}.{others}"
+        self.goal = f"Win {name}." if self._wins else f"End {name} with the highest return you can."
+        self.no_search = self._why_not_searched(task)
+        hidden = self._kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION
+        if hidden and sight == "own" and not self.no_search:
+            self.no_search = (
+                f"{task} hides something from its players, and a search would see all of it: add "
+                "--set sight=full if that is meant"
+            )
+
+    def start(self, seed: int) -> Position:
+        """The position at our first turn."""
+        return self._until_our_turn(self._game.new_initial_state(), Random(seed))
+
+    def describe(self, state: Position) -> str:
+        """The whole position, as OpenSpiel prints it."""
+        return str(state.spiel)
+
+    def observe(self, state: Position) -> str:
+        """What our player may see."""
+        if self._kind.provides_observation_string:
+            return str(state.spiel.observation_string(self.player))
+        if self._kind.provides_information_state_string:
+            return str(state.spiel.information_state_string(self.player))
+        return str(state.spiel)
+
+    def actions(self, state: Position) -> Sequence[str]:
+        """Our legal moves, in OpenSpiel's words."""
+        return tuple(self._legal(state))
+
+    def step(self, state: Position, action: str, rng: Random) -> Step[Position]:
+        """Makes a move, and lets chance and the others move until it is our turn again."""
+        legal = self._legal(state)
+        if action not in legal:
+            return Step(state, obstacle=f"this move is not legal; {remedy(action, legal)}")
+        now = self._clone(state)
+        now.apply_action(legal[action])
+        after = self._until_our_turn(now, rng)
+        reward = self._return(after) - self._return(state)
+        return Step(
+            after,
+            reward,
+            after.spiel.is_terminal(),
+            observation=(str(after.spiel), after.moves[-1:]),
+        )
+
+    def success(self, state: Position) -> bool | None:
+        """Whether our return is above an even share; nothing tells where returns are no contest."""
+        if not state.spiel.is_terminal():
+            return False
+        returns = state.spiel.returns()
+        even = sum(returns) / len(returns)
+        return bool(returns[self.player] > even) if self._wins else None
+
+    @property
+    def _wins(self) -> bool:
+        """Whether somebody wins at the expense of the others."""
+        contest = (pyspiel.GameType.Utility.ZERO_SUM, pyspiel.GameType.Utility.CONSTANT_SUM)
+        return self._game.num_players() > 1 and self._kind.utility in contest
+
+    def _return(self, state: Position) -> float:
+        return float(state.spiel.returns()[self.player])
+
+    def _legal(self, state: Position) -> dict[str, int]:
+        """Our moves by name; the number is added where two are called alike."""
+        spiel = state.spiel
+        if spiel.is_terminal():
+            return {}
+        names: dict[str, int] = {}
+        for number in spiel.legal_actions():
+            name = spiel.action_to_string(self.player, number)
+            names[f"{name} ({number})" if name in names else name] = number
+        return names
+
+    def _until_our_turn(self, spiel: Any, rng: Random) -> Position:
+        while not spiel.is_terminal() and spiel.current_player() != self.player:
+            spiel.apply_action(self._others_move(spiel, rng))
+        return Position(tuple(spiel.history()), spiel)
+
+    def _others_move(self, spiel: Any, rng: Random) -> int:
+        if spiel.is_chance_node():
+            moves, odds = zip(*spiel.chance_outcomes(), strict=True)
+            move: int = rng.choices(moves, odds)[0]
+            return move
+        legal = spiel.legal_actions()
+        if not self._simulations:
+            return int(rng.choice(legal))
+        seed = rng.getrandbits(31)
+        rollouts = pyspiel.RandomRolloutEvaluator(1, seed)
+        bot = pyspiel.MCTSBot(
+            self._game, rollouts, EXPLORATION, self._simulations, _MCTS_MEMORY, False, seed, False
+        )
+        return int(bot.step(spiel))
+
+    def _why_not_searched(self, task: str) -> str:
+        """Why no copy can be trusted; chooses how copies are made."""
+        for way in (_cloned, partial(_replayed, self._game)):
+            self._clone = way
+            if self._clones_agree():
+                return ""
+        return (
+            f"{task} does not do the same twice, neither in a clone nor from its start, so it "
+            "cannot be searched: let a planner act in it, such as react or llm-policy"
+        )
+
+    def _clones_agree(self) -> bool:
+        """Whether a position and its clones go on alike."""
+        draws = Random("clones")
+        state = self.start(0)
+        for _ in range(TESTED_MOVES):
+            if not (legal := self._legal(state)):
+                break
+            move = legal[draws.choice(tuple(legal))]
+            try:
+                before = str(state.spiel)
+                first, second = self._clone(state), self._clone(state)
+                first.apply_action(move)
+                if str(state.spiel) != before:
+                    return False
+                second.apply_action(move)
+            except pyspiel.SpielError:
+                return False
+            if str(first) != str(second) or first.returns() != second.returns():
+                return False
+            state = self._until_our_turn(first, draws)
+        return True
+
+
+def bridge(id_: str) -> DomainSpec:
+    """One game as a domain, or all that are registered if no name is given.
+
+    Raises:
+        DomainError: there is no such game.
+    """
+    known = tuple(pyspiel.registered_names())
+    if id_ and id_.partition("(")[0] not in known:
+        raise DomainError(f"openspiel has no game {id_!r}; {remedy(id_, known)}")
+    return DomainSpec(
+        name=f"openspiel:{id_}" if id_ else "openspiel",
+        summary=f"{id_}, a game of OpenSpiel" if id_ else "The games of OpenSpiel",
+        kind=OpenSpielGame,
+        tasks=(id_,) if id_ else known,
+        settings=OpenSpielSettings,
+        open=lambda task, settings: OpenSpielGame(
+            task, player=settings.player, opponent=settings.opponent, sight=settings.sight
+        ),
+    )
+
+
+def _loaded(task: str) -> Any:
+    try:
+        game = pyspiel.load_game(task)
+        dynamics = game.get_type().dynamics
+        if dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
+            game = pyspiel.convert_to_turn_based(game)
+        elif dynamics != pyspiel.GameType.Dynamics.SEQUENTIAL:
+            raise DomainError(f"{task} is no game in turns, so nobody can plan its moves")
+        game.new_initial_state()
+    except (pyspiel.SpielError, RuntimeError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise DomainError(f"{task} cannot be loaded: {first}") from error
+    return game
+
+
+def _cloned(state: Position) -> Any:
+    return state.spiel.clone()
+
+
+def _replayed(game: Any, state: Position) -> Any:
+    spiel = game.new_initial_state()
+    for move in state.moves:
+        spiel.apply_action(move)
+    return spiel
