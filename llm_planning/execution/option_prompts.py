@@ -97,12 +97,12 @@ def compose(
     ]
     if domain.about:
         sources.insert(0, "{% block game %}\n{{ about }}\n{%- endblock %}\n")
-    said = frozenset(re.findall(r"{%-? *block (\w+)", "".join(sources)))
+    defined = frozenset(re.findall(r"{%-? *block (\w+)", "".join(sources)))
     if see == "picture":
         sources.append(template("picture"))
-        said -= {"background"}
-    told = [block for block in blocks if block in said or block not in OPTIONAL]
-    system, user = order(told, layout)
+        defined -= {"background"}
+    present = [block for block in blocks if block in defined or block not in OPTIONAL]
+    system, user = order(present, layout)
     constants = {
         "moment": moment,
         "count": count,
@@ -142,12 +142,11 @@ def short_variables(world: Any, question: Any) -> dict[str, object]:  # noqa: AN
     option, a taught model sees the state before it and what the option changed.
 
     Args:
-        world: where it is asked.
         question: an `OptionState`, or a question about an option.
     """
     here = question if isinstance(question, OptionState) else question.before or question.tau
     described = state_text(world, here.state, here.described)
-    told = {
+    variables = {
         STATE_IN_SHORT: described,
         "goal": here.goal,
         SINCE: here.since,
@@ -155,9 +154,9 @@ def short_variables(world: Any, question: Any) -> dict[str, object]:  # noqa: AN
         "obstacle": getattr(question, "obstacle", ""),
     }
     if getattr(question, "before", None) is None or question.tau.since:
-        return told
+        return variables
     after = state_text(world, question.tau.state, question.tau.described)
-    return {**told, **difference(described, after)}
+    return {**variables, **difference(described, after)}
 
 
 @cache

@@ -162,7 +162,10 @@ class Attempt(Generic[A]):
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
         texts = {"option": str(self.option), "actions": [str(action) for action in self.actions]}
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **texts}
+        return {
+            **{attribute.name: getattr(self, attribute.name) for attribute in fields(self)},
+            **texts,
+        }
 
 
 Policy: TypeAlias = "Sequence[A] | str"
@@ -240,8 +243,6 @@ class Executing(Generic[S, A]):
         """Starts the world of one execution.
 
         Args:
-            domain: the world.
-            policies: carry options out.
             number: of the execution, from 0; each has a world of its own.
         """
         episode = await Episode.begin(domain, seed=seed + _STRIDE * number)
@@ -377,15 +378,15 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
             the number of attempts after which the world showed the option's effect, and the first
             other attempt.
     """
-    first, won = executed[0], [one for one in executed if one.success]
+    first, won = executed[0], [execution for execution in executed if execution.success]
     failed = first.first_failed
     each = {
         f"{name}_{number}": value
-        for number, one in enumerate(executed, start=1)
+        for number, execution in enumerate(executed, start=1)
         for name, value in (
-            ("won", one.success),
-            ("attempts", len(one.attempts)),
-            ("minutes", round(one.minutes, 2)),
+            ("won", execution.success),
+            ("attempts", len(execution.attempts)),
+            ("minutes", round(execution.minutes, 2)),
         )
     }
     return {
@@ -393,10 +394,10 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
         "executions": len(executed),
         "executions_won": len(won),
         "won_share": len(won) / len(executed),
-        "attempts": fmean(len(one.attempts) for one in won) if won else None,
-        "minutes": fmean(one.minutes for one in won) if won else None,
+        "attempts": fmean(len(execution.attempts) for execution in won) if won else None,
+        "minutes": fmean(execution.minutes for execution in won) if won else None,
         **each,
-        "plan_exhausted": fmean(one.exhausted for one in executed),
+        "plan_exhausted": fmean(execution.exhausted for execution in executed),
         "options_executed": sum(attempt.shown for attempt in first.attempts),
         "first_failed": failed and str(failed.option),
         "first_obstacle": failed and failed.feedback,

@@ -163,9 +163,9 @@ class Programs(Skilled[S, A]):
         if self._settings.explanation == "asked" and option not in self._explained:
             self._explained[option] = await self._ask.of(self._ask.roles.explain())(question)
         found = await self._library.nearest(option, self._settings.retrieved)
-        shown = "\n".join(f"// {skill.description}\n{skill.code}" for skill in found)
+        skills_text = "\n".join(f"// {skill.description}\n{skill.code}" for skill in found)
         how = self._explained.get(option, "")
-        return await self._code(replace(question, skills=shown, explanation=how))
+        return await self._code(replace(question, skills=skills_text, explanation=how))
 
     async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """LLM_β."""

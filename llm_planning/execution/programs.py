@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode, Move
     from llm_planning.execution.skill_files import Skill
 
-LONGEST_SAID: Final = 200
+LONGEST_MESSAGE: Final = 200
 """Characters of one message of a program that are kept."""
 
-MOST_TOLD: Final = 20
+MOST_LISTED: Final = 20
 """Moves and messages of a program that its feedback tells, the last ones of each."""
 
 _LIMITS: Final = Limits()
@@ -135,7 +135,6 @@ async def carry_out(
     the episode is over, the program stops at its call.
 
     Args:
-        program: JavaScript.
         episode: goes on with the program's actions.
         skills: that the program may call, with all that they call.
         seed: of the program's own chance, `Math.random`.
@@ -155,7 +154,7 @@ async def carry_out(
         if name == "look":
             return primitives.look(episode.state)
         if name == "chat":
-            messages.append(printable("".join(map(str, arguments[:1])))[:LONGEST_SAID])
+            messages.append(printable("".join(map(str, arguments[:1])))[:LONGEST_MESSAGE])
             return None
         return await _acted(episode, primitives, name, arguments)
 
@@ -239,6 +238,6 @@ def _tokens(code: str) -> Iterator[str]:
 def _listed(title: str, lines: Sequence[str]) -> list[str]:
     if not lines:
         return []
-    earlier = len(lines) - MOST_TOLD
+    earlier = len(lines) - MOST_LISTED
     more = [f"- ({earlier} earlier)"] if earlier > 0 else []
-    return [f"{title}:", *more, *(f"- {line}" for line in lines[-MOST_TOLD:])]
+    return [f"{title}:", *more, *(f"- {line}" for line in lines[-MOST_LISTED:])]

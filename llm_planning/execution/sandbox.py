@@ -142,7 +142,6 @@ async def run_program(
         entry: an expression, such as `craftCompass(bot)`, whose value is awaited.
         host: answers the calls, one at a time.
         seed: of `Math.random`.
-        limits: what the program may use.
 
     Returns:
         How it ended. Whatever a program does is told here and never raised.
@@ -228,8 +227,6 @@ class _Run:
 
     Args:
         process: just started.
-        host: see `run_program`.
-        limits: see `run_program`.
 
     Attributes:
         calls: how often the program called the host.
@@ -247,8 +244,6 @@ class _Run:
 
         Args:
             ours: this end of what connects the two.
-            program: the sources.
-            entry: see `run_program`.
 
         Returns:
             `ProgramEnd.error`.

@@ -252,6 +252,9 @@ def _call(number: int, *arguments: object) -> int:
     """Makes a system call; -1 is a failure, which `ctypes.get_errno` explains."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
-    passed = [ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments]
+    passed = [
+        ctypes.c_ulong(argument) if isinstance(argument, int) else argument
+        for argument in arguments
+    ]
     made: int = libc.syscall(ctypes.c_long(number), *passed)
     return made

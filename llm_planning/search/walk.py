@@ -69,7 +69,6 @@ class Checkpoint(NamedTuple, Generic[S, A]):
     """A node as it was before a simulation changed its edges, π or memo.
 
     Attributes:
-        node: the node itself.
         priors: π of the edges at that time, shape [edges].
         memo: the search model's notes at that time.
     """
