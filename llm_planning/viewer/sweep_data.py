@@ -66,11 +66,7 @@ class ListedTrial:
 
 
 def read_trials(ledger: Ledger) -> list[ListedTrial]:
-    """Every trial of a ledger's sweep, those with a result first.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
+    """Every trial of a ledger's sweep, those with a result first."""
     finished = set()
     trials = []
     for row in ledger.rows():
@@ -105,7 +101,7 @@ def spread(trials: Iterable[ListedTrial], most: int) -> list[ListedTrial]:
             cell = tuple(trial.record[field] for field in ("planner", "domain", "task"))
             placed.append((cells[cell], trial))
             cells[cell] += 1
-    placed.sort(key=lambda one: one[0])
+    placed.sort(key=lambda ranked: ranked[0])
     return [trial for _, trial in placed[:most]]
 
 
@@ -114,15 +110,7 @@ def sweep_data(
     provenances: Mapping[str, Mapping[str, Any]],
     trials: Sequence[ListedTrial],
 ) -> dict[str, Any]:
-    """Everything that the page of a sweep shows, but for the links to pages of trials.
-
-    Args:
-        sweep: as the ledger has it.
-        provenances: as the ledger has them.
-
-    Raises:
-        MeasureError: a metric that is measured is not a number.
-    """
+    """Everything that the page of a sweep shows, but for the links to pages of trials."""
     runs = runs_of(trial.record for trial in trials)
     fields = swept(runs.all)
     every = [("planner", *fields)] if len(fields) > 1 else []
@@ -158,7 +146,7 @@ def sweep_data(
         "unlisted": len(trials[MOST_ROWS:]),
         "errors": [[_cut(error), count] for error, count in errors.most_common(_MOST_ERRORS)],
         "other_errors": max(0, len(errors) - _MOST_ERRORS),
-        "provenance": [_made_with(one) for one in provenances.values()],
+        "provenance": [_made_with(provenance) for provenance in provenances.values()],
     }
 
 
@@ -187,7 +175,7 @@ def _grouping(
         "groups": _groups(runs, by),
         "tasks": _groups(runs, (*by, "domain", "task")),
         "domains": _groups(runs, (*by, "domain")) if several else [],
-        "leads": [_lead(one) for one in leads(runs, by=by)],
+        "leads": [_lead(lead) for lead in leads(runs, by=by)],
     }
 
 
@@ -203,7 +191,7 @@ def _groups(runs: Runs, by: Sequence[str]) -> list[dict[str, Any]]:
             "done": group.done,
             "failed": group.failed,
             "pending": group.pending,
-            **{name: _measured(one) for name, one in group.measured.items()},
+            **{name: _measured(measured) for name, measured in group.measured.items()},
         }
         for group in summary(runs, by=by).groups
     ]

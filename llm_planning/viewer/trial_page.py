@@ -23,8 +23,8 @@ _IN_TREE = "tree"
 def trial_page(traces: Sequence[ReadTrace]) -> bytes:
     """The HTML of a page of one trace, or of two."""
     blocks: dict[str, bytes] = {}
-    for place, one in enumerate(traces):
-        blocks |= {f"{place}-{name}": content for name, content in _blocks(one).items()}
+    for place, trace in enumerate(traces):
+        blocks |= {f"{place}-{name}": content for name, content in _blocks(trace).items()}
     both: dict[str, Any] = {"traces": len(traces), "difference": None}
     if len(traces) == 2:
         found = first_difference(traces[0].events, traces[1].events)
