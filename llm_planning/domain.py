@@ -514,10 +514,10 @@ class Grammar(Protocol[A]):
     """A finite language of options, written as the fields of an answer.
 
     Attributes:
-        told: how an option is written, a sentence for a prompt.
+        instruction: how an option is written, a sentence for a prompt.
     """
 
-    told: str
+    instruction: str
 
     def __hash__(self) -> int:
         """Forms of answers are kept by their grammar."""
@@ -549,7 +549,7 @@ class OneOf(Generic[A]):
         for text, count in Counter(map(str, options)).items():
             if count > 1:
                 raise DomainError(f"two options are written {quote(text)}: give each its own text")
-        self.told = f"An option is one of: {', '.join(self._options)}."
+        self.instruction = f"An option is one of: {', '.join(self._options)}."
         self.fields: Mapping[str, Any] = {"option": Literal[tuple(self._options)]}
 
     def read(self, answer: Mapping[str, Any]) -> A:

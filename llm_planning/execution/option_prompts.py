@@ -106,7 +106,7 @@ def compose(
     constants = {
         "moment": moment,
         "count": count,
-        "options": domain.grammar.told,
+        "options": domain.grammar.instruction,
         "fields": listed(domain.grammar.fields),
         "about": domain.about,
         "world": domain,

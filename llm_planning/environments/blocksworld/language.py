@@ -30,7 +30,7 @@ class BlockGrammar(OneOf[BlockAction]):
 
     def __init__(self, rules: Rules, blocks: Sequence[str]) -> None:
         super().__init__(rules.every(blocks))
-        self.told = rules.form
+        self.instruction = rules.form
 
 
 class BlockStateModel:

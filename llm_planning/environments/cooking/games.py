@@ -81,11 +81,7 @@ class TextWorldGame:
 
 
 def make_game(spec: GameSpec) -> Path:
-    """Returns the file of a compiled game, and makes it if it is not in the cache.
-
-    Raises:
-        CookingError: TextWorld is not installed, or failed.
-    """
+    """Returns the file of a compiled game, and makes it if it is not in the cache."""
     try:
         return make_once(
             spec.name,
@@ -125,9 +121,6 @@ async def open_kitchens(specs: Sequence[GameSpec]) -> list[Kitchen]:
 
     Returns:
         In the order of the specs.
-
-    Raises:
-        CookingError: one of the games cannot be made, opened or played.
     """
     free = asyncio.Semaphore(len(os.sched_getaffinity(0)))
 

@@ -43,10 +43,6 @@ class Travel(Domain[str, Flight]):
         graph: the cities and flights.
         pair: from where to where; there is a way.
         problem: its name in metrics.
-
-    Attributes:
-        graph: as given.
-        pair: as given.
     """
 
     pair: Pair
@@ -126,7 +122,6 @@ class Travel(Domain[str, Flight]):
         """The flight right before another one: to where that one begins, by the shortest way.
 
         Args:
-            state: where the traveller is.
             subtask: a flight; None for the goal.
         """
         if subtask is None:
@@ -138,7 +133,6 @@ class Travel(Domain[str, Flight]):
         """Whether the traveller is there already, or can fly there.
 
         Args:
-            state: where the traveller is.
             subtask: a flight; None for the goal, which is done or cannot be done.
             parent: plays no part.
         """

@@ -109,7 +109,7 @@ class FlightGraph:
         cities = [start]
         while (city := cities[-1]) != goal:
             left = fewest[city]
-            cities.append(next(one for one in self.flights[city] if fewest.get(one) == left - 1))
+            cities.append(next(end for end in self.flights[city] if fewest.get(end) == left - 1))
         return tuple(cities)
 
 

@@ -69,7 +69,7 @@ class OptionGrammar:
         vocabulary: of the item.
     """
 
-    told = (
+    instruction = (
         f"An option is a verb ({', '.join(VERBS)}), a quantity and an item, an id of the game such "
         "as oak_log."
     )
