@@ -85,7 +85,7 @@ class Blocks:
 
     def moved(self, block: str, to: str) -> Blocks:
         """The state after a block, with all that stands on it, was put on a block or the table."""
-        return Blocks(tuple((one, to if one == block else under) for one, under in self.on))
+        return Blocks(tuple((other, to if other == block else under) for other, under in self.on))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,6 @@ def state_text(state: Blocks, *, texts: Texts, hand: bool) -> str:
     """A state in words: clear blocks first, then what each block stands on.
 
     Args:
-        state: any.
-        texts: how it is written.
         hand: whether the hand is told of, as in the standard rules.
     """
     facts = [
@@ -245,6 +243,6 @@ def _written(facts: Iterable[Fact], texts: Texts, without: Iterable[Fact] = ()) 
     if texts == "predicates":
         denied = (f"(not {fact_text(fact)})" for fact in without)
         return " ".join((*map(fact_text, facts), *denied))
-    said = (_ENGLISH[predicate].format(*blocks) for predicate, *blocks in facts)
+    affirmed = (_ENGLISH[predicate].format(*blocks) for predicate, *blocks in facts)
     denied = (_DENIED[predicate].format(*blocks) for predicate, *blocks in without)
-    return " ".join((*said, *denied))
+    return " ".join((*affirmed, *denied))
