@@ -111,7 +111,7 @@ def compose(
         "about": domain.about,
         "world": domain,
     }
-    constants["primitives"] = domain.primitives.told if isinstance(domain, RunsPrograms) else ""
+    constants["primitives"] = domain.primitives.manual if isinstance(domain, RunsPrograms) else ""
     if isinstance(domain, Predicts):
         constants["state_fields"] = listed(written_fields(domain.state_model.answer))
     return Prompt(sources, system=system, user=user, constants=constants)

@@ -42,7 +42,7 @@ class Primitives(Protocol[_StateT_contra, _ActionT]):
             `__call(NAME, ARGUMENTS)`, and takes it out of the program's reach. `look` is answered
             with what `look` returns, `chat` is a message, and all other names are actions, answered
             with `{done, look}`.
-        told: what a model is told about `bot` and the functions.
+        manual: what a model is told about `bot` and the functions.
         version: SHA-256 of the prelude. A skill runs with the version that it was written for.
         seeded: skills that come with the domain.
     """
@@ -51,7 +51,7 @@ class Primitives(Protocol[_StateT_contra, _ActionT]):
     def prelude(self) -> str: ...  # noqa: D102
 
     @property
-    def told(self) -> str: ...  # noqa: D102
+    def manual(self) -> str: ...  # noqa: D102
 
     @property
     def version(self) -> str: ...  # noqa: D102

@@ -59,7 +59,6 @@ class ItemRule:
 
     Attributes:
         item: v.
-        action: the action that obtains the item.
         consumed: materials, which are used up.
         kept: stations and tools, which must be held and are kept. A better tool of the same kind
             will do (`substitutes`).
@@ -170,11 +169,7 @@ class RuleBook:
         raise UnknownItemError(f"unknown item {item!r}; {self._remedy(item)}")
 
     def requirements(self, item: str) -> dict[str, int]:
-        """R(v, 𝒢*): required item -> quantity, tools and stations included.
-
-        Raises:
-            UnknownItemError: there is no such item.
-        """
+        """R(v, 𝒢*): required item -> quantity, tools and stations included."""
         return self.rule(item).requirements
 
     def tier(self, item: str) -> int:
@@ -182,9 +177,6 @@ class RuleBook:
 
         Returns:
             0 for no pickaxe, 1 for wood, 2 for stone, 3 for iron, 4 for diamond.
-
-        Raises:
-            UnknownItemError: there is no such item.
         """
         return self._tiers[self.rule(item).item]
 
@@ -228,8 +220,6 @@ class RuleBook:
         Raises:
             DamagedRulesError: the file cannot be read or is not a file of rules; the message names
                 the file and the reason.
-            UnknownItemError: a rule needs an item that has no rule.
-            CyclicRuleBookError: an item needs itself.
         """
         file = RULES_FILE if path is None else path
         try:

@@ -70,9 +70,6 @@ class Minecraft(Domain[State, Option]):
 
     Args:
         task: one of `EVERY_TASK`, or a task of one's own.
-        vocabulary: see `MinecraftSettings`.
-        options: see `MinecraftSettings`.
-        stations: see `MinecraftSettings`.
     """
 
     tasks = tuple(EVERY_TASK)
@@ -114,7 +111,11 @@ class Minecraft(Domain[State, Option]):
 
         An option takes at most a stack, so larger numbers do not matter.
         """
-        counts = {kind: one.number for kind, one in state.near.items() if one.number <= MOST}
+        counts = {
+            kind: sighting.number
+            for kind, sighting in state.near.items()
+            if sighting.number <= MOST
+        }
         near = [
             f"{counts[kind]} {kind}" if kind in counts else kind
             for kind in (*state.nearby_blocks, *state.nearby_entities)
@@ -197,7 +198,7 @@ class Minecraft(Domain[State, Option]):
         if subtask is None:
             return self.named(state)
         before = self._steps.before(state, subtask)
-        return [one for one in before if self.vocabulary == "free" or one.item in OBJECTS]
+        return [option for option in before if self.vocabulary == "free" or option.item in OBJECTS]
 
     def judge(self, state: State, subtask: Option, parent: Option | None) -> Judged:  # noqa: ARG002
         """Whether an option's result is there, or else whether it can be carried out (Table 11).

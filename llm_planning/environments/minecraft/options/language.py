@@ -63,11 +63,7 @@ def mistaken(option: Option) -> Mapping[str, Sequence[Option]]:
 
 
 class OptionGrammar:
-    """The grammar of options.
-
-    Args:
-        vocabulary: of the item.
-    """
+    """The grammar of options."""
 
     instruction = (
         f"An option is a verb ({', '.join(VERBS)}), a quantity and an item, an id of the game such "

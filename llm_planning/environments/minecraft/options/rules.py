@@ -91,7 +91,6 @@ class OptionRules:
     Args:
         book: the rules. Rules with the actions craft and smelt are the recipes; rules that break a
             block give the tool for it. `tables.DROPS` gives what a block yields.
-        options: how much one craft makes.
 
     Attributes:
         crafts: id -> its recipe without a furnace.

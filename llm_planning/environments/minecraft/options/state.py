@@ -134,9 +134,6 @@ class State:
 
         Args:
             change: an item that is both gained and lost counts both ways.
-
-        Returns:
-            The next state, complete.
         """
         held = dict(self.inventory)
         for item, count in change.lost.items():
@@ -197,9 +194,9 @@ class State:
         return blocks, tuple(sorted(entities, key=lambda kind: near.get(kind, _FAR)[1])), near
 
     def _listed(self, kinds: Iterable[str]) -> str:
-        return ", ".join(map(self._told, kinds)) or "None"
+        return ", ".join(map(self._kind_text, kinds)) or "None"
 
-    def _told(self, kind: str) -> str:
+    def _kind_text(self, kind: str) -> str:
         if kind not in self.near:
             return kind
         number, distance = self.near[kind]

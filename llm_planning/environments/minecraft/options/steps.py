@@ -51,7 +51,6 @@ class StepsBefore:
     """Decomposes options by the rules.
 
     Args:
-        rules: recipes, drops and tools.
         stations: whether stations are to be placed.
     """
 
@@ -64,10 +63,9 @@ class StepsBefore:
         """The options that give the items of a goal.
 
         Args:
-            state: the present state.
             wanted: groups of items; one item of each group is to be held.
         """
-        return _said(self._hold(state, kinds, 1) for kinds in wanted)
+        return _distinct(self._hold(state, kinds, 1) for kinds in wanted)
 
     def before(self, state: State, option: Option) -> list[Option]:
         """The options immediately before an option: each once, none for an unknown one."""
@@ -77,7 +75,7 @@ class StepsBefore:
         if _lies_below(option):
             return [Option(CRAFT.word, 1, _pickaxe(state) or "wooden_pickaxe")]
         if count := verb.uses(option):
-            return _said([self._hold(state, (option.item,), count)])
+            return _distinct([self._hold(state, (option.item,), count)])
         near = (*state.nearby_blocks, *state.nearby_entities)
         recipe = verb.takes(self._rules, near, option.item)
         if recipe is None:
@@ -88,15 +86,16 @@ class StepsBefore:
             *(self._station(state, kinds) for kinds in recipe.kept),
             self._fuel(state, times) if recipe.burns else None,
         ]
-        return [*self._in_order(steps), *map(_find, recipe.near[:1])]
+        return [
+            *sorted(_distinct(steps), key=self._rank),
+            *(Option(FIND.word, 1, kind) for kind in recipe.near[:1]),
+        ]
 
     def approach(self, before: State, state: State, option: Option) -> list[Option]:
         """How to go on with an option that is not done: what it lacks, then the rest of it.
 
         Args:
             before: the state in which the option was begun.
-            state: the present state.
-            option: that was begun.
         """
         verb = VERBS[option.verb]
         gives = verb.gives(self._rules, option)
@@ -126,7 +125,7 @@ class StepsBefore:
         if way is None:
             return None
         verb, names = way
-        name = min(names, key=lambda one: one not in state.nearby_entities)
+        name = min(names, key=lambda candidate: candidate not in state.nearby_entities)
         return Option(verb.word, min(count, MOST), name)
 
     def _gather(self, state: State, kinds: Sequence[str], count: int) -> Option | None:
@@ -143,13 +142,10 @@ class StepsBefore:
         return self._hold(state, (fuel,), ceil(pieces / FUEL[fuel]))
 
     def _station(self, state: State, kinds: Sequence[str]) -> Option | None:
-        item = next((one for one in kinds if holds(state, one)), kinds[0])
+        item = next((kind for kind in kinds if holds(state, kind)), kinds[0])
         if self._stations == "placed" and item in STATIONS:
             return Option(PLACE.word, 1, item)
         return self._hold(state, (item,), 1)
-
-    def _in_order(self, steps: Iterable[Option | None]) -> list[Option]:
-        return sorted(_said(steps), key=self._rank)
 
     def _rank(self, step: Option) -> tuple[bool, int]:
         return (VERBS[step.verb].stays, -self._effort(step.item))
@@ -189,9 +185,5 @@ def _pickaxe(state: State) -> str | None:
     return next((tool for tool in DIG_TICKS if holds(state, tool)), None)
 
 
-def _said(steps: Iterable[Option | None]) -> list[Option]:
+def _distinct(steps: Iterable[Option | None]) -> list[Option]:
     return list(dict.fromkeys(step for step in steps if step is not None))
-
-
-def _find(kind: str) -> Option:
-    return Option(FIND.word, 1, kind)

@@ -153,10 +153,8 @@ def explore(state: State, target: str, *, pickaxe: str | None, draw: Random) -> 
     surface.
 
     Args:
-        state: where exploring begins.
         target: a block, entity or biome; the empty string for one leg on the surface.
         pickaxe: to dig with; with None the player stays on the surface.
-        draw: the random generator.
     """
     heading = draw.uniform(0, 2 * pi)
     x, y, z = state.position

@@ -94,8 +94,8 @@ MILK_WORDS: Final = (COW, "milk", MILK)
 """The items that mean milking a cow."""
 
 LEFT_BY: Final = {
-    item: tuple(kind for kind, loot in KILLED.items() if any(one[0] == item for one in loot))
-    for item in dict.fromkeys(one[0] for loot in KILLED.values() for one in loot)
+    item: tuple(kind for kind, loot in KILLED.items() if any(entry[0] == item for entry in loot))
+    for item in dict.fromkeys(entry[0] for loot in KILLED.values() for entry in loot)
 }
 """Item -> the animals and monsters that leave it when they are killed."""
 
@@ -177,7 +177,7 @@ MINE: Final = Verb(
     rank=3,
     takes=_to_mine,
     function="mineBlock",
-    told=(
+    manual=(
         "mineBlock(bot, name, count): breaks blocks that are near until count of them are mined, or"
         " count\n  of the item that they give are picked up. The right pickaxe must be in the"
         " inventory."
@@ -196,7 +196,7 @@ CRAFT: Final = Verb(
     takes=lambda rules, _, name: rules.crafts.get(name),
     stays=True,
     function="craftItem",
-    told="craftItem(bot, name, count): crafts an item from what is in the inventory.",
+    manual="craftItem(bot, name, count): crafts an item from what is in the inventory.",
     aim=_HELD,
 )
 
@@ -216,7 +216,7 @@ SMELT: Final = Verb(
     rank=2,
     takes=lambda rules, _, name: rules.smelted.get(name),
     function="smeltItem",
-    told=(
+    manual=(
         "smeltItem(bot, name, count): smelts a material, or smelts for a product, in a furnace that"
         " is in\n  the inventory or near. It burns fuel from the inventory."
     ),
@@ -233,7 +233,7 @@ COOK: Final = replace(
     sources=lambda rules, item: (item,) if item in rules.smelts and item in COOKED else (),
     rank=1,
     function="cookItem",
-    told="cookItem(bot, name, count): the same for food, raw or cooked.",
+    manual="cookItem(bot, name, count): the same for food, raw or cooked.",
     quantities=(1,),
     examples=lambda rules: [item for item in rules.smelts if item in COOKED],
 )
@@ -276,7 +276,7 @@ KILL: Final = Verb(
     takes=lambda _, __, name: Recipe(item=name, near=(name,)) if name in KILLED else None,
     lacking=lambda option: [Option("find", 1, option.item)],
     function="killMob",
-    told=(
+    manual=(
         "killMob(bot, name, count): kills animals or monsters that are near, and takes what they"
         " leave."
     ),
@@ -320,7 +320,7 @@ SHEAR: Final = Verb(
     function="useOnMob",
     parameters=_ON_MOB,
     tool=SHEARS,
-    told='useOnMob(bot, "shears", "sheep", count): shears sheep that are near.',
+    manual='useOnMob(bot, "shears", "sheep", count): shears sheep that are near.',
     examples=lambda _: (SHEEP,),
     lessons=(1,),
 )
@@ -351,7 +351,7 @@ MILKING: Final = Verb(
     function="useOnMob",
     parameters=_ON_MOB,
     tool=_BUCKET,
-    told=(
+    manual=(
         'useOnMob(bot, "bucket", "cow", count): fills buckets with the milk of a cow that is near.'
     ),
     examples=lambda _: (COW,),
@@ -399,7 +399,7 @@ COLLECT: Final = Verb(
     rank=4,
     takes=_to_collect,
     function="fillBucket",
-    told="fillBucket(bot, name, count): fills buckets with water or lava that is near.",
+    manual="fillBucket(bot, name, count): fills buckets with water or lava that is near.",
     examples=lambda _: FLUIDS,
     lessons=(1,),
 )
@@ -422,7 +422,7 @@ EQUIP: Final = Verb(
     uses=lambda _: 1,
     stays=True,
     function="equipItem",
-    told="equipItem(bot, name): takes an item in hand, or puts armour on.",
+    manual="equipItem(bot, name): takes an item in hand, or puts armour on.",
     lessons=(1,),
 )
 
@@ -459,7 +459,7 @@ PLACE: Final = Verb(
     stays=True,
     function="placeItem",
     parameters=("name", "position"),
-    told=(
+    manual=(
         "placeItem(bot, name, position): puts a block from the inventory down, within reach of the"
         " bot."
     ),
@@ -514,7 +514,7 @@ FIND: Final = Verb(
     ),
     idle=True,
     function="exploreUntil",
-    told=(
+    manual=(
         "exploreUntil(bot, name): walks, or digs with a pickaxe, until a block, an animal or a"
         " biome is in\n  view. It gives up after 200 blocks and returns false; another call goes on"
         " from there."
@@ -529,10 +529,8 @@ def _mined(state: State, drops: Sequence[Drop], option: Option, draw: Random) ->
     """Breaks blocks of the first kind, then of the next.
 
     Args:
-        state: before the option.
         drops: one or more drops of the same item by different blocks.
         option: names the item, or the only block.
-        draw: the random generator.
     """
     item = drops[0].item
     by_block = option.item != item
