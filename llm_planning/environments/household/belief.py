@@ -99,7 +99,7 @@ class Belief:
 
         No thing of the goal begins where the goal wants it, so that place has none.
         """
-        ends = {place for one, place, _ in self.rules.wanted if one == thing}
+        ends = {place for wanted_thing, place, _ in self.rules.wanted if wanted_thing == thing}
         prior = self.prior[thing]
         weights = tuple(0.0 if place in ends else prior[place] for place in self.unseen)
         if not any(weights):

@@ -297,11 +297,7 @@ def _open(task: str, settings: HouseholdSettings) -> KnownHousehold:
 
 
 def _scene(home: str) -> Scene | None:
-    """The scene that a setting names; its executor is there as well.
-
-    Raises:
-        HomeError: the extra is missing, or a file is no scene.
-    """
+    """The scene that a setting names; its executor is there as well."""
     if not is_scene(home):
         return None
     scene = read_scene(home)

@@ -46,11 +46,7 @@ the others in the hands; (place, thing) of those that may be fetched; and those 
 
 
 class Expert:
-    """Plans in a home for one goal.
-
-    Args:
-        rules: of the home and the goal.
-    """
+    """Plans in a home for one goal."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -153,8 +149,8 @@ class Expert:
         elif (place, thing) in wanted:
             held, wanted = _without(held, thing), _without(wanted, (place, thing))
             # What nobody needs any more is no part of what is left.
-            if thing not in held and all(one != thing for _, one in wanted):
-                lie = tuple(one for one in lie if one[1] != thing)
+            if thing not in held and all(wanted_thing != thing for _, wanted_thing in wanted):
+                lie = tuple(pair for pair in lie if pair[1] != thing)
         else:
             spare = _without(spare, thing)
         return self._room[place], place, opened | 1 << place, held, spare, lie, wanted
@@ -176,6 +172,6 @@ class Expert:
         yield rules.grab(thing) if take else rules.put(thing, place)
 
 
-def _without(items: tuple[T, ...], one: T) -> tuple[T, ...]:
-    at = items.index(one)
+def _without(items: tuple[T, ...], item: T) -> tuple[T, ...]:
+    at = items.index(item)
     return (*items[:at], *items[at + 1 :])

@@ -66,15 +66,13 @@ def draw_observation(seen: Observation, rules: Rules, size: int) -> Image:
     """Draws what an agent sees.
 
     Args:
-        seen: the observation, of which nothing else is known.
-        rules: of the home.
         size: the length of the picture's sides, in pixels.
 
     Raises:
         DomainError: no picture has this size, or the room does not fit into it.
     """
     shown = dict(seen.shown)
-    places = [_place(one, shown.get(one), seen, rules) for one in rules.rooms[seen.room]]
+    places = [_place(place, shown.get(place), seen, rules) for place in rules.rooms[seen.room]]
     rooms = list(rules.home.rooms)
     here = rooms.pop(seen.room)
     canvas = Canvas(size, _WALL)
@@ -95,10 +93,10 @@ def draw_observation(seen: Observation, rules: Rules, size: int) -> Image:
 
 
 def _place(place: int, things: tuple[int, ...] | None, seen: Observation, rules: Rules) -> _Place:
-    one = rules.home.places[place]
-    note = ("closed" if things is None else "open") if one.container else ""
+    there = rules.home.places[place]
+    note = ("closed" if things is None else "open") if there.container else ""
     found = None if things is None else _counted(things, rules)
-    return _Place(one.name, note, found, place == seen.at)
+    return _Place(there.name, note, found, place == seen.at)
 
 
 def _counted(things: Iterable[int], rules: Rules) -> list[str]:
@@ -112,7 +110,6 @@ class _Layout:
     """Where things are drawn with letters of one height.
 
     Args:
-        canvas: is drawn on.
         columns: of places, side by side.
         text: height of the letters, in pixels.
         most: the most things of a place that are named.
@@ -134,7 +131,7 @@ class _Layout:
         columns = self._stacked(places)
         return (
             max(titles, default=0.0) + 1.6 * self._text <= self._width
-            and max((sum(map(self._height, one)) for one in columns), default=0.0) <= room
+            and max((sum(map(self._height, column)) for column in columns), default=0.0) <= room
         )
 
     def draw(
@@ -158,8 +155,8 @@ class _Layout:
         y = bottom + edge
         for room in dark:
             canvas.box(edge, y, canvas.size - 2 * edge, self._line, fill=_DARK, round_=edge)
-            said = f"{room}: not in sight"
-            canvas.text(2 * edge, y + 0.5 * self._line, said, height=text, fill=_GREY)
+            label = f"{room}: not in sight"
+            canvas.text(2 * edge, y + 0.5 * self._line, label, height=text, fill=_GREY)
             y += self._line + 0.5 * edge
         begin = "You hold: "
         x, y = 2 * edge, y + 0.5 * self._line
@@ -185,12 +182,12 @@ class _Layout:
         text = self._text
         if not things:
             self._canvas.text(x, y, "nothing", height=text, fill=ink)
-        for row, column, said in self._flowing(things, width):
+        for row, column, name in self._flowing(things, width):
             at = y + row * self._line
             self._canvas.disc(
-                x + column + 0.35 * text, at, 0.3 * text, own_colour(said.partition(" x")[0])
+                x + column + 0.35 * text, at, 0.3 * text, own_colour(name.partition(" x")[0])
             )
-            self._canvas.text(x + column + 0.9 * text, at, said, height=text, fill=ink)
+            self._canvas.text(x + column + 0.9 * text, at, name, height=text, fill=ink)
 
     def _flowing(self, things: Sequence[str], width: float) -> list[tuple[int, float, str]]:
         """Row, left and text of each thing, in lines of a width."""
@@ -198,11 +195,11 @@ class _Layout:
         row, column = 0, 0.0
         left = len(things) - self._most
         named = things if left <= 0 else (*things[: self._most], f"+{left} more")
-        for said in named:
-            needed = text_width(said, self._text) + 0.9 * self._text
+        for name in named:
+            needed = text_width(name, self._text) + 0.9 * self._text
             if column and column + needed > width:
                 row, column = row + 1, 0.0
-            found.append((row, column, said))
+            found.append((row, column, name))
             column += needed + 0.6 * self._text
         return found
 
