@@ -33,9 +33,6 @@ class TextGameDomain(Domain[Transition, str]):
     A state is the transition that led to it, so that it includes the game's answer. Games are
     deterministic: seeds change nothing. The settings say which game is played.
 
-    Args:
-        game: the game to play.
-
     Attributes:
         name: of the game, which may differ from the task's name.
         max_score: the highest possible score; 0 if unknown.
@@ -72,8 +69,8 @@ class TextGameDomain(Domain[Transition, str]):
         """The game's answer, then place and inventory if the game goes on."""
         _, look, inventory = await self.look(state)
         # The answer to entering a place contains its description already.
-        said = state.text.replace(look, "").strip() if look else state.text
-        parts = (said, look, inventory)
+        words = state.text.replace(look, "").strip() if look else state.text
+        parts = (words, look, inventory)
         return "\n".join(part for part in parts if part)
 
     # The game's own coroutine: a second one would cost rollouts as much again.
@@ -161,11 +158,6 @@ async def open_text_game(task: str, settings: GameSettings) -> AsyncIterator[Tex
 
     Args:
         task: one of `GAME_TASKS`.
-        settings: which game of that name.
-
-    Raises:
-        SettingsError: the settings do not belong to the game.
-        TextGameError: the game cannot be made or opened.
     """
     async with open_game(task, settings) as game:
         yield TextGameDomain(game)

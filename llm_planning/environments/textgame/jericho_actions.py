@@ -161,7 +161,9 @@ class Finder:
         words = self._machine.dictionary()
         self._naming = NamingWords(words, story.word_length)
         known = {word.word for word in words}
-        self._always = tuple(one for one in ALWAYS if one[: story.word_length] in known) or ALWAYS
+        self._always = (
+            tuple(command for command in ALWAYS if command[: story.word_length] in known) or ALWAYS
+        )
         self._recognized = recognized
         self._count = lru_cache(None)(partial(verb_usage_count, max_word_length=story.word_length))
         self._generator = TemplateActionGenerator(
@@ -216,8 +218,10 @@ class Finder:
         """Text -> the answer to examining it, in one line, for texts that the game recognizes."""
         names = list(texts)
         answers = self._machine.answers(snapshot, [f"examine {name}" for name in names])
-        said = {name: " ".join(answer.split()) for name, answer in zip(names, answers, strict=True)}
-        return {name: answer for name, answer in said.items() if self._recognized(answer)}
+        lines = {
+            name: " ".join(answer.split()) for name, answer in zip(names, answers, strict=True)
+        }
+        return {name: answer for name, answer in lines.items() if self._recognized(answer)}
 
     def candidates(self, snapshot: MachineSnapshot) -> tuple[str, ...]:
         """The commands to try, sorted, without repetitions: the keys if the story waits for one.

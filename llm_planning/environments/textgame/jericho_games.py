@@ -177,11 +177,7 @@ def _known(file: Path, content: bytes, digest: str) -> Story:
 
 
 def _tried(file: Path, content: bytes, digest: str) -> Story:
-    """A story that Jericho does not know, after it was begun in a process of its own.
-
-    Raises:
-        TextGameError: the story ends its interpreter.
-    """
+    """A story that Jericho does not know, after it was begun in a process of its own."""
     story = Story(
         file=_copied(file, content, digest),
         digest=digest,
@@ -190,7 +186,7 @@ def _tried(file: Path, content: bytes, digest: str) -> Story:
         grammar="",
         word_length=6 if content[0] <= 3 else 9,
         known=False,
-        objects_tell=False,
+        objects_decide=False,
     )
     try:
         words = asyncio.run(in_lone_worker(bounded, _SECONDS_OF_TRIAL, vocabulary, story))
@@ -200,7 +196,9 @@ def _tried(file: Path, content: bytes, digest: str) -> Story:
             f"{_SECONDS_OF_TRIAL:g} seconds; set game=FILE to another story"
         ) from error
     templates = COMMON_GRAMMAR.split(";")
-    usual = [one for one in templates if one.split()[0][: story.word_length] in words]
+    usual = [
+        template for template in templates if template.split()[0][: story.word_length] in words
+    ]
     return replace(story, grammar=";".join(usual))
 
 

@@ -66,11 +66,7 @@ class TransitionMemory:
         self._timed: asyncio.AbstractEventLoop | None = None
 
     def find(self, state: str) -> KnownState | None:
-        """What is remembered of a state, in memory or on disk; None if nothing is.
-
-        Raises:
-            TextGameError: the store cannot be read.
-        """
+        """What is remembered of a state, in memory or on disk; None if nothing is."""
         known = self.states.get(state)
         if known is None and self._store is not None:
             known = self._store.load(state)
@@ -119,11 +115,7 @@ class TransitionMemory:
         return actions
 
     def actions_in(self, situation: str) -> tuple[str, ...] | None:
-        """The valid actions of a situation; None if nobody computed them.
-
-        Raises:
-            TextGameError: the store cannot be read.
-        """
+        """The valid actions of a situation; None if nobody computed them."""
         actions = self._situations.get(situation)
         if actions is None and self._store is not None:
             actions = self._store.load_actions(situation)
@@ -137,13 +129,7 @@ class TransitionMemory:
         self._put(lambda store: store.put_situation(situation, actions))
 
     def put_seen(self, state: str, known: KnownState, seen: tuple[str, str]) -> tuple[str, str]:
-        """Remembers the answers to `look` and to `inventory` in a known state.
-
-        Args:
-            state: the name of the state.
-            known: what is remembered of it.
-            seen: the answers.
-        """
+        """Remembers the answers to `look` and to `inventory` in a known state."""
         look, inventory = seen
         kept = known.seen = sys.intern(look), sys.intern(inventory)
         self._keep(known, lambda store: store.put_seen(state, kept))
@@ -153,10 +139,7 @@ class TransitionMemory:
         """Remembers a transition and the state that it leads to.
 
         Args:
-            state: the name of a known state.
-            known: what is remembered of it.
             action: an action without a remembered transition there.
-            made: its transition.
         """
         origin = Origin(state, action)
         reached = self.find(made.state)

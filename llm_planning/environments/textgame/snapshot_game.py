@@ -84,10 +84,6 @@ class StateTable:
             state: the name of a state in which the game goes on.
             action: any text.
             seconds: the account to add to.
-
-        Raises:
-            KeyError: the state is not known.
-            TextGameError: the interpreter failed.
         """
         made, snapshot = self._play(self.restore(state, seconds), action, seconds)
         origin = Origin(state, action)

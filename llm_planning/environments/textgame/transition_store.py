@@ -266,12 +266,7 @@ def _open(path: Path) -> CacheFile:
 
 
 def _known_state(row: Row, transitions: dict[str, Transition]) -> KnownState:
-    """Reads a row of the table of states.
-
-    Raises:
-        ValueError: the row holds a value that `put_state` or `put_actions` cannot have written.
-        TypeError: likewise, if the value has another type.
-    """
+    """Reads a row of the table of states."""
     parent, action, depth, look, inventory, actions = row
     if type(depth) is not int or depth < 0:
         raise ValueError(f"a state's depth is {depth!r}, not a whole number of 0 or more")
