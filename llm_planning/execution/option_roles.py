@@ -137,8 +137,8 @@ class PlanRoles(Generic[S, A]):
             return ((subject, question.m), *others)
 
         def wrong(question: PolicyQuestion[S, A], rng: Random) -> Sequence[A]:
-            found = self.mistaken(question.tau.state, question.option, rng)
-            return () if found is None else (found,)
+            mistake = self.mistaken(question.tau.state, question.option, rng)
+            return () if mistake is None else (mistake,)
 
         return self.spec(
             "code",

@@ -57,10 +57,10 @@ class OptionState(Generic[S, A]):
     @property
     def history(self) -> str:
         """The options as numbered lines. Along a path, lines are only added."""
-        both = zip_longest(self.options, self.feedback)
+        pairs = zip_longest(self.options, self.feedback)
         lines = [
-            f"{i}. {option}: {heard}" if heard else f"{i}. {option}"
-            for i, (option, heard) in enumerate(both, start=1)
+            f"{i}. {option}: {text}" if text else f"{i}. {option}"
+            for i, (option, text) in enumerate(pairs, start=1)
         ]
         return "\n".join(lines) or "none"
 
@@ -414,8 +414,8 @@ def approach(domain: Any, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noq
     option = question.option
     if question.m == 1:
         return (option,)
-    found: Sequence[A] = domain.approach(question.before.state, question.tau.state, option)
-    return found
+    actions: Sequence[A] = domain.approach(question.before.state, question.tau.state, option)
+    return actions
 
 
 def is_shown(domain: Any, question: PolicyQuestion[S, A]) -> bool:  # noqa: ANN401

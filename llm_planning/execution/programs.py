@@ -191,13 +191,13 @@ def entry_of(program: str) -> str | None:
         >>> entry_of("async function hunt(bot) { async function inner() {} } // async function x(")
         'hunt'
     """
-    depth, found = 0, None
+    depth, name = 0, None
     for token in _tokens(program):
         if token in "{}":
             depth += 1 if token == "{" else -1
         elif depth == 0 and (named := _FUNCTION.fullmatch(token)):
-            found = named[1]
-    return found
+            name = named[1]
+    return name
 
 
 def called_in(code: str) -> frozenset[str]:

@@ -353,7 +353,7 @@ class _Numbered:
         """An error of the program as the model that wrote the last source is told it."""
         if text in _KNOWN:
             return _KNOWN[text]
-        lines = (int(found[1]) - self.above for found in _LINE.finditer(stack))
+        lines = (int(match[1]) - self.above for match in _LINE.finditer(stack))
         line = next((line for line in lines if line > 0), None)
         text = printable(text[:_LONGEST_ERROR])
         return text if line is None else f"{text} (line {line})"

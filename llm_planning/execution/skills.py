@@ -195,10 +195,10 @@ class SkillLibrary:
         if fitting:
             *_, skill = max(fitting, key=lambda ranked: ranked[:-1])
         else:
-            found = await self.nearest(str(option), 1)
-            if not found:
+            nearest = await self.nearest(str(option), 1)
+            if not nearest:
                 return None
-            (skill,) = found
+            (skill,) = nearest
         given = primitives.arguments(option) if skill.option is not None else ()
         call = ", ".join(["bot", *map(dumps, given)])
         return Policy(

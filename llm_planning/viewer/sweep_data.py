@@ -151,10 +151,10 @@ def sweep_data(
 
 
 def _absent(sweep: Mapping[str, Any], runs: Runs) -> dict[str, Any]:
-    found = absences(sweep, ((record["planner"], record["domain"]) for record in runs.all))
+    missing = absences(sweep, ((record["planner"], record["domain"]) for record in runs.all))
     return {
         planner: {domain: asdict(absence) for domain, absence in reasons.items()}
-        for planner, reasons in found.items()
+        for planner, reasons in missing.items()
     }
 
 
@@ -262,15 +262,15 @@ def _columns(trials: Sequence[ListedTrial], fields: Sequence[str]) -> dict[str, 
 
 def _coded(values: Sequence[Any]) -> dict[str, Any]:
     places: dict[Any, int] = {}
-    kept: list[object] = []
+    unique: list[object] = []
     at = []
     for value in values:
         key = distinct(value)
         if key not in places:
-            places[key] = len(kept)
-            kept.append(_plain(value))
+            places[key] = len(unique)
+            unique.append(_plain(value))
         at.append(places[key])
-    return {"values": kept, "at": at}
+    return {"values": unique, "at": at}
 
 
 def _plain(value: object) -> object:

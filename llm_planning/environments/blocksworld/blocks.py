@@ -186,14 +186,14 @@ def towers(state: Blocks) -> list[str]:
         ['c on a on b on table', 'd on table']
     """
     above = state.above
-    found = []
+    lines = []
     for base, under in state.on:
         if under == TABLE:
             pile = [base]
             while pile[-1] in above:
                 pile.append(above[pile[-1]])
-            found.append(" on ".join((*reversed(pile), TABLE)))
-    return found
+            lines.append(" on ".join((*reversed(pile), TABLE)))
+    return lines
 
 
 def goal_text(goal: Goal, *, texts: Texts) -> str:

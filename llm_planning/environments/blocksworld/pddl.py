@@ -59,18 +59,18 @@ def read_problems(name: str, *, rules: RuleName | None = None) -> Mapping[str, P
         if isinstance(file, PddlFile) and file.domain is not None
         for word in list(words_of(file.domain[1]))[1:2]
     }
-    found: dict[str, Puzzle | PddlError] = {}
+    problems: dict[str, Puzzle | PddlError] = {}
     for path, file in zip(files, read, strict=True):
         if isinstance(file, PddlError):
-            found[path.name] = file
+            problems[path.name] = file
         elif file.problem is not None or file.domain is None:
             try:
-                found[path.name] = read_problem(file, rules=rules, domains=domains)
+                problems[path.name] = read_problem(file, rules=rules, domains=domains)
             except PddlError as error:
-                found[path.name] = error
-    if not found:
+                problems[path.name] = error
+    if not problems:
         raise PddlError(f"pddl={name} has no problem: name a folder with files *.pddl, or a file")
-    return found
+    return problems
 
 
 def _file(path: Path) -> PddlFile | PddlError:

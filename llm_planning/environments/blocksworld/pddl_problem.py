@@ -94,8 +94,8 @@ def read_problem(
     """
     path = file.path
     if file.problem is None:
-        found = "it defines nothing" if file.domain is None else "it defines a domain"
-        refuse(path, f"{found}, where (define (problem ...) ...) is expected")
+        content = "it defines nothing" if file.domain is None else "it defines a domain"
+        refuse(path, f"{content}, where (define (problem ...) ...) is expected")
     sections = _sections(path, file.problem[2:])
     blocks, robots = _objects(path, sections[":objects"], _hands(sections[":init"]))
     if len(sections[":goal"]) != 1:
@@ -266,13 +266,13 @@ class _Facts:
 
     def literals(self, expressions: Iterable[Expression]) -> dict[tuple[bool, Fact], None]:
         """The different facts of the goal in their order, each with whether it has to hold."""
-        found: dict[tuple[bool, Fact], None] = {}
+        literals: dict[tuple[bool, Fact], None] = {}
         for expression in _conjuncts(expressions):
             if isinstance(expression, list) and expression[:1] == ["not"] and len(expression) == 2:
-                found[False, self._fact(expression[1], "goal")] = None
+                literals[False, self._fact(expression[1], "goal")] = None
             else:
-                found[True, self._fact(expression, "goal")] = None
-        return found
+                literals[True, self._fact(expression, "goal")] = None
+        return literals
 
     def _fact(self, expression: Expression, of: str) -> Fact:
         words = (

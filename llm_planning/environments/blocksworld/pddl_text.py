@@ -71,18 +71,18 @@ def read_file(path: Path) -> PddlFile:
         raise PddlError(f"{path}: it cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise PddlError(f"{path}: no file can have this name") from error
-    found: dict[str, list[Expression]] = {}
+    forms: dict[str, list[Expression]] = {}
     for line, form in _forms(path, content):
         kind = _kind(form)
-        if not found and form[:1] != ["define"]:
+        if not forms and form[:1] != ["define"]:
             refuse(path, "it does not begin with (define (problem ...")
-        if found and (kind not in {"problem", "domain"} or kind in found):
+        if forms and (kind not in {"problem", "domain"} or kind in forms):
             beside = "one problem may stand in a file, and its domain"
             refuse(path, f"line {line}: '(' stands outside of (define ...): {beside}")
-        found[kind] = form
-    if not found:
+        forms[kind] = form
+    if not forms:
         refuse(path, "it has nothing in it")
-    return PddlFile(path, found.get("problem"), found.get("domain"))
+    return PddlFile(path, forms.get("problem"), forms.get("domain"))
 
 
 def _kind(form: Sequence[Expression]) -> str:

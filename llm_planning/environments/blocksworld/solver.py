@@ -67,10 +67,10 @@ def shortest_plan(start: Blocks, goal: Goal, rules: RuleName) -> list[BlockActio
     budget = iter(range(MOST_EXPANDED))
     best: list[Move] | None = None
     for definite_goal in definite(goal, start.names):
-        found = _moves(
+        moves = _moves(
             start, definite_goal, rules, budget, fewer_than=None if best is None else len(best)
         )
-        best = best if found is None else found
+        best = best if moves is None else moves
     if best is None:
         raise UnsolvedError("no state reaches the goal: its facts contradict each other")
     names = start.names

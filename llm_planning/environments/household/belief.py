@@ -91,8 +91,8 @@ class Belief:
         """Where a hidden thing is, shape [places]."""
         weights = self._weights(thing)
         total = sum(weights)
-        found = dict(zip(self.unseen, (weight / total for weight in weights), strict=True))
-        return tuple(found.get(place, 0.0) for place in range(len(self.seen)))
+        by_place = dict(zip(self.unseen, (weight / total for weight in weights), strict=True))
+        return tuple(by_place.get(place, 0.0) for place in range(len(self.seen)))
 
     def _weights(self, thing: int) -> tuple[float, ...]:
         """The weights of the unseen places.

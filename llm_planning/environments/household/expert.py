@@ -67,15 +67,15 @@ class Expert:
 
     def _planned(self, state: State) -> tuple[Action, ...]:
         left = self._left(state)
-        found: list[Action] = []
+        actions: list[Action] = []
         while (errand := self._least(left)[1]) is not None:
             for action in self._actions(state, errand):
                 after = self._rules.after(state, action)
                 assert not isinstance(after, str), after
-                found.append(action)
+                actions.append(action)
                 state = after
             left = self._done(left, errand)
-        return tuple(found)
+        return tuple(actions)
 
     def _left(self, state: State) -> _Left:
         """What is left to do in a state."""
@@ -130,15 +130,15 @@ class Expert:
     def _errands(self, left: _Left) -> list[_Errand]:
         """What may come next: bring what is held, fetch what is wanted, lay down what is spare."""
         _, _, _, held, spare, lie, wanted = left
-        found = [(place, thing, False) for place, thing in dict.fromkeys(wanted) if thing in held]
+        errands = [(place, thing, False) for place, thing in dict.fromkeys(wanted) if thing in held]
         if len(held) + len(spare) < self._rules.hands:
             asked = [thing for _, thing in wanted]
             for place, thing in dict.fromkeys(lie):
                 if held.count(thing) < asked.count(thing):
-                    found.append((place, thing, True))
+                    errands.append((place, thing, True))
         elif spare:
-            found += [(place, spare[0], False) for place in range(len(self._room))]
-        return found
+            errands += [(place, spare[0], False) for place in range(len(self._room))]
+        return errands
 
     def _done(self, left: _Left, errand: _Errand) -> _Left:
         """What is left after an errand."""

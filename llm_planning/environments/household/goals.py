@@ -165,7 +165,7 @@ _Part: TypeAlias = tuple[int | None, str, bool | None, str]
 
 def _predicates(text: str) -> list[_Part]:
     """The parts of each predicate."""
-    found: list[_Part] = []
+    parts: list[_Part] = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         match = _PREDICATE.fullmatch(part)
         if match is None:
@@ -174,14 +174,14 @@ def _predicates(text: str) -> list[_Part]:
         if count is not None and not int(count):
             _refuse(text, f"{quote(part)} counts nothing; count from 1")
         number = None if count is None else int(count)
-        found.append((number, thing, relation.lower() == "inside", place))
-    return found
+        parts.append((number, thing, relation.lower() == "inside", place))
+    return parts
 
 
 def _clauses(text: str) -> list[_Part]:
     """The parts of each clause of a sentence."""
     clean = re.sub(r"\s+", " ", text.strip().rstrip(".!").lower())
-    found: list[_Part] = []
+    parts: list[_Part] = []
     waiting: list[tuple[int | None, str]] = []
     clauses = (clause.strip() for clause in re.split(r",|;|\band\b", clean))
     for match in (_CLAUSE.fullmatch(clause) for clause in clauses if clause):
@@ -191,11 +191,11 @@ def _clauses(text: str) -> list[_Part]:
         waiting.append((count, thing))
         if match["place"]:
             inside = None if match["prep"] == "to" else match["prep"] in _INSIDE
-            found += [(*counted, inside, match["place"]) for counted in waiting]
+            parts += [(*counted, inside, match["place"]) for counted in waiting]
             waiting = []
-    if waiting or not found:
+    if waiting or not parts:
         _refuse(text, _WAYS)
-    return found
+    return parts
 
 
 def _counted(thing: str, text: str) -> tuple[int | None, str]:

@@ -95,8 +95,8 @@ def draw_observation(seen: Observation, rules: Rules, size: int) -> Image:
 def _place(place: int, things: tuple[int, ...] | None, seen: Observation, rules: Rules) -> _Place:
     there = rules.home.places[place]
     note = ("closed" if things is None else "open") if there.container else ""
-    found = None if things is None else _counted(things, rules)
-    return _Place(there.name, note, found, place == seen.at)
+    names = None if things is None else _counted(things, rules)
+    return _Place(there.name, note, names, place == seen.at)
 
 
 def _counted(things: Iterable[int], rules: Rules) -> list[str]:
@@ -191,7 +191,7 @@ class _Layout:
 
     def _flowing(self, things: Sequence[str], width: float) -> list[tuple[int, float, str]]:
         """Row, left and text of each thing, in lines of a width."""
-        found = []
+        placed = []
         row, column = 0, 0.0
         left = len(things) - self._most
         named = things if left <= 0 else (*things[: self._most], f"+{left} more")
@@ -199,9 +199,9 @@ class _Layout:
             needed = text_width(name, self._text) + 0.9 * self._text
             if column and column + needed > width:
                 row, column = row + 1, 0.0
-            found.append((row, column, name))
+            placed.append((row, column, name))
             column += needed + 0.6 * self._text
-        return found
+        return placed
 
     def _stacked(self, places: Sequence[_Place]) -> list[list[_Place]]:
         """The places in columns: each goes to the column that is the shortest so far."""

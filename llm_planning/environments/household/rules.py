@@ -189,28 +189,28 @@ class Rules:
         if self.ended(state):
             return []
         room, at, opened, held, places, _ = state
-        found = [walk for number, walk in enumerate(self._walks_to_rooms) if number != room]
+        actions = [walk for number, walk in enumerate(self._walks_to_rooms) if number != room]
         in_sight = opened | self.always_seen
         here = places[at] if at >= 0 and in_sight >> at & 1 else ()
         known = set(here)
         for place in self.rooms[room]:
             if place == at:
                 continue
-            found.append(self._walks_to_places[place])
+            actions.append(self._walks_to_places[place])
             if in_sight >> place & 1:
                 for thing in places[place]:
                     if thing not in known:
                         known.add(thing)
-                        found.append(self._walks_to_things[thing])
+                        actions.append(self._walks_to_things[thing])
         if at < 0:
-            return found
+            return actions
         if not self.always_seen >> at & 1:
-            found.append((self._closes if opened >> at & 1 else self._opens)[at])
+            actions.append((self._closes if opened >> at & 1 else self._opens)[at])
         if len(held) < self.hands:
-            found += [self._grabs[thing] for thing in dict.fromkeys(here)]
+            actions += [self._grabs[thing] for thing in dict.fromkeys(here)]
         if in_sight >> at & 1:
-            found += [self.put(thing, at) for thing in dict.fromkeys(held)]
-        return found
+            actions += [self.put(thing, at) for thing in dict.fromkeys(held)]
+        return actions
 
     def useful(self, state: State) -> list[Action]:
         """The possible actions without those about things that no goal names.

@@ -125,16 +125,16 @@ class Simulator:
         in_sight: int,
     ) -> Sequence[tuple[int, ...]]:
         """The things of each place, without names that are here or at an earlier place."""
-        found: list[tuple[int, ...]] = []
+        names: list[tuple[int, ...]] = []
         several, named = self._several, self.rules.named
         known = several.intersection(here) if here and here[0] < named else frozenset[int]()
         for place in near:
             things = places[place]
             if things and things[0] < named and place != at and in_sight >> place & 1:
-                found = found or list(places)
-                found[place] = tuple(thing for thing in dict.fromkeys(things) if thing not in known)
+                names = names or list(places)
+                names[place] = tuple(thing for thing in dict.fromkeys(things) if thing not in known)
                 known |= several.intersection(things)
-        return found or places
+        return names or places
 
 
 def _moved(

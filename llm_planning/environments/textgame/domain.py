@@ -80,9 +80,11 @@ class TextGameDomain(Domain[Transition, str]):
 
     async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:  # noqa: ARG002
         """𝒯(s, a), without a draw; the obstacle of an action that changes nothing is the answer."""
-        made = await self._game.step(state.state, action)
-        obstacle = (made.text or "nothing happens") if made.state == state.state else None
-        return Step(made, made.reward, made.ending is not None, text=made.text, obstacle=obstacle)
+        after = await self._game.step(state.state, action)
+        obstacle = (after.text or "nothing happens") if after.state == state.state else None
+        return Step(
+            after, after.reward, after.ending is not None, text=after.text, obstacle=obstacle
+        )
 
     def success(self, state: Transition) -> bool | None:
         """Whether the game ended in victory; None at an end of which nothing tells."""
@@ -130,18 +132,18 @@ class TextGameDomain(Domain[Transition, str]):
         while waiting:
             state, way = waiting.popleft()
             for action in await self._game.actions(state):
-                made = await self._game.step(state, action)
-                there = self._way.get(made.state, -1)
+                transition = await self._game.step(state, action)
+                there = self._way.get(transition.state, -1)
                 if there > passed:
                     return (*way, action, *self.walkthrough[there:])
-                if made.ending is Ending.VICTORY:
+                if transition.ending is Ending.VICTORY:
                     return (*way, action)
                 left -= 1
                 if not left:
                     return ()
-                if made.ending is None and made.state not in known:
-                    known.add(made.state)
-                    waiting.append((made.state, (*way, action)))
+                if transition.ending is None and transition.state not in known:
+                    known.add(transition.state)
+                    waiting.append((transition.state, (*way, action)))
         return ()
 
     async def look(self, state: Transition) -> tuple[str, str, str]:

@@ -203,13 +203,13 @@ class Finder:
         """Text -> word, for the words that may name a thing here."""
         seen = "\n".join(self._machine.answers(snapshot, ("look", "inventory")))
         near = self._machine.nearby(snapshot)
-        found = [word for name in near for word in self._naming.of_object(name)]
+        candidates = [word for name in near for word in self._naming.of_object(name)]
         # An object's name shows which of its words is the noun more reliably than a text does.
-        adjectives = {word.text for word in found if word.rank == 2}
-        adjectives -= {word.text for word in found if word.rank == 0}
-        found.extend(word for word in self._naming.read(seen) if word.text not in adjectives)
+        adjectives = {word.text for word in candidates if word.rank == 2}
+        adjectives -= {word.text for word in candidates if word.rank == 0}
+        candidates.extend(word for word in self._naming.read(seen) if word.text not in adjectives)
         words: dict[str, Word] = {}
-        for word in found:
+        for word in candidates:
             known = words.setdefault(word.text, word)
             words[word.text] = min(known, word, key=lambda each: each.order)
         return words

@@ -87,23 +87,23 @@ def find_story(name: str, folder: str) -> Path:
             f"games={folder} is not a folder: name the folder of {wanted}, or set game=FILE"
         )
     try:
-        found = sorted(
+        files = sorted(
             file
             for file in place.iterdir()
             if file.stem.lower() == name and file.suffix.lower() in _SUFFIXES
         )
     except OSError as error:
         raise TextGameError(f"games={folder} cannot be read: {error.strerror}") from error
-    if not found:
+    if not files:
         raise TextGameError(
             f"there is no {wanted} in games={folder}: put the story file there, or set game=FILE"
         )
-    if len(found) > 1:
-        names = ", ".join(file.name for file in found)
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
         raise TextGameError(
             f"games={folder} has several files of {name!r} ({names}): keep one, or set game=FILE"
         )
-    return found[0]
+    return files[0]
 
 
 def story_file(name: str) -> Path:

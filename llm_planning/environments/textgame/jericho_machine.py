@@ -245,9 +245,9 @@ class Machine:
             half = len(commands) // 2
             parts = (commands[:half], commands[half:]) if half else ()
             return [change for part in parts for change in self.changes(snapshot, part)]
-        found = changing.value.decode("latin-1").split(";")[:count]
+        changed = changing.value.decode("latin-1").split(";")[:count]
         rows = differences[:count]
-        return [(name, row.tobytes()) for name, row in zip(found, rows, strict=True)]
+        return [(name, row.tobytes()) for name, row in zip(changed, rows, strict=True)]
 
     def dictionary(self) -> list[DictionaryWord]:
         """The words that the story's parser knows."""

@@ -239,11 +239,11 @@ class TextWorldInterpreter:
 
         kb = self._game.kb
         state = State(kb.logic, facts)
-        found = list(state.all_applicable_actions(kb.rules.values(), kb.types.constants_mapping))
+        possible = list(state.all_applicable_actions(kb.rules.values(), kb.types.constants_mapping))
         # If the game reports two actions alike, the one with more preconditions is kept.
-        found.sort(key=lambda action: (len(action.preconditions), action.name))
-        actions = {self._event(action): action for action in found}
-        commands = set(filter(_changes, self._inform.gen_commands_from_actions(found)))
+        possible.sort(key=lambda action: (len(action.preconditions), action.name))
+        actions = {self._event(action): action for action in possible}
+        commands = set(filter(_changes, self._inform.gen_commands_from_actions(possible)))
         return _Moves(tuple(sorted(commands)), actions)
 
     def _event(self, action: Action) -> str:

@@ -185,7 +185,7 @@ def _run_apart(name: str, *arguments: str, file: Path) -> None:
     try:
         # Inform writes a folder into the home directory.
         with tempfile.TemporaryDirectory() as home:
-            made = subprocess.run(
+            process = subprocess.run(
                 # -P: nothing is imported from the user's working directory.
                 [sys.executable, "-P", "-m", _MODULE, *arguments],
                 env={**os.environ, "PYTHONHASHSEED": "0", "HOME": home},
@@ -200,10 +200,10 @@ def _run_apart(name: str, *arguments: str, file: Path) -> None:
             f"TextWorld took more than {MAKING_SECONDS} seconds to make {name}: "
             "try again on an idle machine"
         ) from None
-    if made.returncode != 0 or not file.is_file():
-        last = (made.stderr or made.stdout).strip().splitlines()[-1:]
+    if process.returncode != 0 or not file.is_file():
+        last = (process.stderr or process.stdout).strip().splitlines()[-1:]
         raise TextGameError(
-            f"TextWorld could not make {name} (exit {made.returncode}): {' '.join(last)}"
+            f"TextWorld could not make {name} (exit {process.returncode}): {' '.join(last)}"
         )
 
 

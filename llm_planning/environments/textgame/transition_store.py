@@ -169,11 +169,11 @@ class TransitionStore:
             TextGameError: the file cannot be read.
         """
         try:
-            found = self._file.run(_GET_STATE, (state,))
-            if not found:
+            state_rows = self._file.run(_GET_STATE, (state,))
+            if not state_rows:
                 return None
             rows = self._file.run(_GET_TRANSITIONS, (state,))
-            return _known_state(found[0], dict(map(_transition, rows)))
+            return _known_state(state_rows[0], dict(map(_transition, rows)))
         except (CacheError, ValueError, TypeError, RecursionError) as error:
             raise self._failed(error) from error
 
@@ -184,8 +184,8 @@ class TransitionStore:
             TextGameError: the file cannot be read.
         """
         try:
-            found = self._file.run(_GET_SITUATION, (situation,))
-            return _listed(found[0][0]) if found else None
+            rows = self._file.run(_GET_SITUATION, (situation,))
+            return _listed(rows[0][0]) if rows else None
         except (CacheError, ValueError, TypeError, RecursionError) as error:
             raise self._failed(error) from error
 
@@ -209,9 +209,10 @@ class TransitionStore:
         """Puts the answers to `look` and to `inventory` in a state that was put before."""
         self._put(_PUT_SEEN, (*seen, state))
 
-    def put_transition(self, state: str, action: str, made: Transition) -> None:
+    def put_transition(self, state: str, action: str, transition: Transition) -> None:
         """Puts the transition of an action; both of its states must have been put before."""
-        self._put(_PUT_TRANSITION, (state, action, made.state, made.text, made.reward, made.ending))
+        after = (transition.state, transition.text, transition.reward, transition.ending)
+        self._put(_PUT_TRANSITION, (state, action, *after))
 
     def save(self) -> None:
         """Writes all rows that were put; once it returns, they survive the end of the process.

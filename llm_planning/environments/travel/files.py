@@ -120,10 +120,10 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, Mapping[str
     reader = csv.DictReader(lines_of(_text(path, file)), strict=True)
     count = 0
     try:
-        found = reader.fieldnames or ()
+        heads = reader.fieldnames or ()
         for column in columns:
-            if list(found).count(column) != 1:
-                much = "twice" if column in found else "not"
+            if list(heads).count(column) != 1:
+                much = "twice" if column in heads else "not"
                 raise GraphError(
                     f"{file}: the column {column!r} is {much} there; its first line has to name "
                     f"each of {', '.join(columns)} once"

@@ -187,16 +187,16 @@ class RuleBook:
             EmptyGoalSetError: there is no goal.
             UnknownItemError: a goal is not an item of this book.
         """
-        found: set[str] = set()
+        items: set[str] = set()
         waiting = list(goals)
         if not waiting:
             raise EmptyGoalSetError("the set of goals is empty; name at least one item")
         while waiting:
             item = waiting.pop()
-            if item not in found:
-                found.add(item)
+            if item not in items:
+                items.add(item)
                 waiting.extend(self.rule(item).requirements)
-        return tuple(item for item in self._order if item in found)
+        return tuple(item for item in self._order if item in items)
 
     def replaced(self, rules: Iterable[ItemRule]) -> RuleBook:
         """A copy of this book in which these rules replace the rules of the same items.

@@ -192,5 +192,7 @@ class _Call:
 
 
 def _near(state: State, kinds: Sequence[str]) -> dict[str, Any]:
-    found = {kind: sighting(state, kind) for kind in kinds}
-    return {kind: {"count": seen.number, "distance": seen.distance} for kind, seen in found.items()}
+    sightings = {kind: sighting(state, kind) for kind in kinds}
+    return {
+        kind: {"count": seen.number, "distance": seen.distance} for kind, seen in sightings.items()
+    }

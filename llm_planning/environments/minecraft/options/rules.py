@@ -123,14 +123,14 @@ class OptionRules:
 
     def made_of(self, kinds: Iterable[str]) -> frozenset[str]:
         """These items, and all that they can be made of on the way."""
-        found, open_ = set[str](), list(kinds)
+        items, open_ = set[str](), list(kinds)
         while open_:
             item = open_.pop()
-            if item not in found:
-                found.add(item)
+            if item not in items:
+                items.add(item)
                 recipe = self.on_the_way.get(item)
                 open_ += [kind for some, _ in recipe.consumed for kind in some] if recipe else []
-        return frozenset(found)
+        return frozenset(items)
 
 
 def holds(state: State, item: str) -> bool:

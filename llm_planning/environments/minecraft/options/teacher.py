@@ -383,8 +383,8 @@ class MinecraftTeacher:
         split: tuple[list[Option], list[Option]] = ([], [])
         near = {*state.nearby_blocks, *state.nearby_entities}
         for option in dict.fromkeys(pool):
-            found = option.verb == FIND.word and option.item in near
-            if not found and (held_out or self.option_kind(option) == SEEN):
+            in_view = option.verb == FIND.word and option.item in near
+            if not in_view and (held_out or self.option_kind(option) == SEEN):
                 split[domain.feasible(state, option) is not None].append(option)
         # The rare verbs must not drown in the frequent ones.
         return _by_turns(split[0]), _by_turns(split[1])
