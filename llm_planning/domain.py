@@ -16,6 +16,8 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable
+from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -581,6 +583,16 @@ class StateModel(Protocol[S]):
             The predicted state, and item -> count that the prediction takes away but `state` lacks.
         """
         ...
+
+
+@cache
+def wording_of(package: str) -> Mapping[str, str]:
+    """A `Domain.wording`: the templates in `prompts/` of a package, by their names."""
+    return {
+        file.name.removesuffix(".j2"): file.read_text("utf-8")
+        for file in (files(package) / "prompts").iterdir()
+        if file.name.endswith(".j2")
+    }
 
 
 async def settled(value: Soon[T]) -> T:

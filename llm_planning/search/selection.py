@@ -113,7 +113,7 @@ def select_by_puct(*, c: float) -> Select[S, A]:
     def select(node: Node[S, A], edges: Sequence[Edge[S, A]]) -> Edge[S, A]:
         total = sum([edge.visits + edge.in_flight for edge in edges])
         if not total:
-            return max(edges, key=_prior_of)
+            return max(edges, key=lambda edge: edge.prior)
         share = 1.0 if edges is node.edges else sum([edge.prior for edge in edges]) or 1.0
         best, highest = edges[0], -inf
         for edge in edges:
@@ -124,7 +124,3 @@ def select_by_puct(*, c: float) -> Select[S, A]:
         return best
 
     return select
-
-
-def _prior_of(edge: Edge[S, A]) -> float:
-    return edge.prior

@@ -332,13 +332,12 @@ class Columns:
         self._moment(event, moment_note=self.texts.add_json(note))
 
     def _load(self, event: Event) -> None:
-        row = {
-            "load_at": _number(event.get("at", 0.0)),
-            "load_batch": _count(event["batch"]),
-            "load_waiting": _count(event["waiting"]),
-            "load_capacity": _count(event["capacity"]),
-        }
-        self._row(**row)
+        self._row(
+            load_at=_number(event.get("at", 0.0)),
+            load_batch=_count(event["batch"]),
+            load_waiting=_count(event["waiting"]),
+            load_capacity=_count(event["capacity"]),
+        )
 
 
 def _count(value: object) -> int:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from llm_planning.experiments.leads import Lead
     from llm_planning.experiments.ledger import Ledger
-    from llm_planning.experiments.measures import Measured
     from llm_planning.experiments.runs import RunRecord, Runs
     from llm_planning.experiments.statistics import Estimate
 
@@ -191,14 +190,13 @@ def _groups(runs: Runs, by: Sequence[str]) -> list[dict[str, Any]]:
             "done": group.done,
             "failed": group.failed,
             "pending": group.pending,
-            **{name: _measured(measured) for name, measured in group.measured.items()},
+            **{
+                name: {**_estimate(measured.estimate), "without": measured.without}
+                for name, measured in group.measured.items()
+            },
         }
         for group in summary(runs, by=by).groups
     ]
-
-
-def _measured(measured: Measured) -> dict[str, Any]:
-    return {**_estimate(measured.estimate), "without": measured.without}
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:

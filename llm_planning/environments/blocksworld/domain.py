@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import cache, cached_property, lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from llm_base.files import at_home
-from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.domain import Domain, DomainError, Step, wording_of
 from llm_planning.environments.blocksworld.blocks import (
     TABLE,
     BlockAction,
@@ -23,11 +22,7 @@ from llm_planning.environments.blocksworld.blocks import (
     towers,
 )
 from llm_planning.environments.blocksworld.generator import FOUR_BLOCKS, TABLE_6, problems
-from llm_planning.environments.blocksworld.language import (
-    BlockGrammar,
-    BlockStateModel,
-    language,
-)
+from llm_planning.environments.blocksworld.language import BlockGrammar, BlockStateModel, language
 from llm_planning.environments.blocksworld.pddl import hash_of, read_problems
 from llm_planning.environments.blocksworld.pddl_text import PddlError
 from llm_planning.environments.blocksworld.rules import DIALECT_RULES, RULES, RuleName
@@ -80,7 +75,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         self.goal = goal_text(puzzle.goal, texts=texts)
         self.about = self._rules.about
         self.grammar, self.state_model = language(rules, puzzle.start.names)
-        self.wording = _wording() if rules == "variant" else {}
+        self.wording = wording_of(__package__) if rules == "variant" else {}
         self.example = self._examples()
         self._plan = _remembered(puzzle.goal, rules)
 
@@ -206,13 +201,6 @@ class Blocksworld(Domain[Blocks, BlockAction]):
             pairs.append((f"Goal: {asked} State: {self.describe(state)}", str(action)))
             state = self._rules.apply(state, action)
         return tuple(pairs)
-
-
-@cache
-def _wording() -> Mapping[str, str]:
-    """Template of Tree of Options or DRIP -> the blocks that replace its own."""
-    folder = files(__package__) / "prompts"
-    return {name: (folder / f"{name}.j2").read_text("utf-8") for name in ("drip", "dynamics")}
 
 
 def _remembered(goal: Goal, rules: RuleName) -> Callable[[Blocks], Sequence[BlockAction]]:

@@ -8,6 +8,7 @@ with three operators: a block is moved at once, alone.
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, Blocks
@@ -76,12 +77,7 @@ class Variant:
     def every(self, blocks: Sequence[str]) -> list[BlockAction]:
         """All actions on some blocks."""
         return [
-            *(
-                BlockAction(STACK, block, onto)
-                for block in blocks
-                for onto in blocks
-                if block != onto
-            ),
+            *(BlockAction(STACK, *pair) for pair in permutations(blocks, 2)),
             *(BlockAction(UNSTACK_BLOCKS, block) for block in blocks),
             *(BlockAction(PUT_DOWN, block) for block in blocks),
         ]
@@ -155,10 +151,13 @@ class Standard:
 
     def every(self, blocks: Sequence[str]) -> list[BlockAction]:
         """All actions on some blocks."""
-        pairs = [(block, other) for block in blocks for other in blocks if block != other]
         return [
             *(BlockAction(verb, block) for verb in (PICK_UP, PUT_DOWN) for block in blocks),
-            *(BlockAction(verb, *pair) for verb in (STACK, UNSTACK) for pair in pairs),
+            *(
+                BlockAction(verb, *pair)
+                for verb in (STACK, UNSTACK)
+                for pair in permutations(blocks, 2)
+            ),
         ]
 
     def possible(self, state: Blocks) -> list[BlockAction]:
@@ -226,12 +225,7 @@ class Handless:
     def every(self, blocks: Sequence[str]) -> list[BlockAction]:
         """All actions on some blocks."""
         return [
-            *(
-                BlockAction(STACK, block, onto)
-                for block in blocks
-                for onto in blocks
-                if block != onto
-            ),
+            *(BlockAction(STACK, *pair) for pair in permutations(blocks, 2)),
             *(BlockAction(PUT_DOWN, block) for block in blocks),
         ]
 

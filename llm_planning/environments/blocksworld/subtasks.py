@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Final
 from llm_planning.domain import DomainError, Judged
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, fact_text
 from llm_planning.environments.blocksworld.goals import vague
-from llm_planning.environments.blocksworld.rules import (
-    PUT_DOWN,
-    RULES,
-    STACK,
-    UNSTACK_BLOCKS,
-)
+from llm_planning.environments.blocksworld.rules import PUT_DOWN, RULES, STACK, UNSTACK_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

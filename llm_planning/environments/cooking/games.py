@@ -18,11 +18,7 @@ from llm_planning.environments.cooking.recipes import CookingError
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_machine import hush
 from llm_planning.environments.textgame.textworld_kinds import KITCHEN
-from llm_planning.environments.textgame.textworld_making import (
-    READING,
-    make_once,
-    opening_made,
-)
+from llm_planning.environments.textgame.textworld_making import READING, make_once, opening_made
 from llm_planning.roles import gather
 
 if TYPE_CHECKING:

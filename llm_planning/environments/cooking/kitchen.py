@@ -10,11 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from llm_planning.environments.cooking.recipes import (
-    CookingError,
-    command,
-    read_cookbook,
-)
+from llm_planning.environments.cooking.recipes import CookingError, command, read_cookbook
 
 if TYPE_CHECKING:
     from llm_planning.environments.cooking.recipes import Direction

@@ -5,8 +5,6 @@ Source: LLM-MCTS, Section 2.1 and Appendix A.
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
@@ -15,12 +13,8 @@ from pydantic import Field, model_validator
 
 from llm_base.files import at_home
 from llm_base.yaml_file import file_hash
-from llm_planning.domain import SMALLEST, Domain, Step
-from llm_planning.environments.bridges.virtualhome import (
-    installed,
-    is_scene,
-    read_scene,
-)
+from llm_planning.domain import SMALLEST, Domain, Step, wording_of
+from llm_planning.environments.bridges.virtualhome import installed, is_scene, read_scene
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.goals import goal_text, read_goal
@@ -36,7 +30,7 @@ from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.specs import DomainSpec, check_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from llm_planning.domain import History
     from llm_planning.environments.bridges.virtualhome import Scene
@@ -73,7 +67,7 @@ class KnownHousehold(Domain[State, Action]):
         self.goal = goal_text(task.rules.goal, task.rules.home)
         self.instruction = instruction or self.goal
         self.about = about(task.rules)
-        self.wording = _wording()
+        self.wording = wording_of(__package__)
         self._task = task
         self._scene = scene
 
@@ -228,13 +222,6 @@ def about(rules: Rules) -> str:
             *rooms,
         )
     )
-
-
-@cache
-def _wording() -> Mapping[str, str]:
-    """Template of a planner -> the blocks that replace its own."""
-    folder = files(__package__) / "prompts"
-    return {"act": (folder / "act.j2").read_text("utf-8")}
 
 
 TASKS: Final = ("rearrange",)

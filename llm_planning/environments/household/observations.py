@@ -102,19 +102,16 @@ def state_text(state: State, rules: Rules) -> str:
     close = f", close to the {home.places[state.at].name}" if state.at >= 0 else ""
     paragraphs = [f"You are in the {home.rooms[state.room]}{close}. You hold "]
     paragraphs[0] += f"{_things(state.held, rules) or 'nothing'}."
+    opened = state.opened | rules.always_seen
     for room, places in zip(home.rooms, rules.rooms, strict=True):
         lines = (
-            _place_text(place, state.places[place], rules, closed=_is_closed(place, state, rules))
+            _place_text(place, state.places[place], rules, closed=not opened >> place & 1)
             for place in places
         )
         paragraphs.append(
             f"In the {room}: {' '.join(lines)}" if places else f"The {room} is empty."
         )
     return "\n".join(paragraphs)
-
-
-def _is_closed(place: int, state: State, rules: Rules) -> bool:
-    return not (state.opened | rules.always_seen) >> place & 1
 
 
 def _of_place(place: int, things: tuple[int, ...] | None, rules: Rules) -> Iterator[Relation]:

@@ -12,14 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.domain import DomainError
-from llm_planning.pictures import (
-    LEAST_TEXT,
-    WHITE,
-    Canvas,
-    own_colour,
-    shade,
-    text_width,
-)
+from llm_planning.pictures import LEAST_TEXT, WHITE, Canvas, own_colour, shade, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llm_planning.domain import SMALLEST, Domain, Judged, Step
+from llm_planning.domain import SMALLEST, Domain, Judged, Step, wording_of
 from llm_planning.environments.minecraft.book.rulebook import game_rules
 from llm_planning.environments.minecraft.options.advice import needed
 from llm_planning.environments.minecraft.options.language import (
@@ -92,7 +91,7 @@ class Minecraft(Domain[State, Option]):
         self.stations = stations
         self.mechanics = f"{options} {vocabulary} {stations}"
         self.grammar, self.state_model = _language(vocabulary)
-        self.wording = _wording()
+        self.wording = wording_of(__package__)
         self.world = _world(options)
         self._rules = _rules(options)
         self._steps = StepsBefore(self._rules, stations=stations)
@@ -343,14 +342,3 @@ def _takes(rules: OptionRules, verb: Verb, item: str) -> tuple[_Groups, _Groups]
 @cache
 def _world(options: CraftMode) -> OptionWorld:
     return OptionWorld(game_rules(), seed=0, options=options)
-
-
-@cache
-def _wording() -> Mapping[str, str]:
-    """Template of Tree of Options or DRIP -> the blocks that replace its own in Minecraft."""
-    folder = files(__package__) / "prompts"
-    return {
-        file.name.removesuffix(".j2"): file.read_text("utf-8")
-        for file in folder.iterdir()
-        if file.name.endswith(".j2")
-    }

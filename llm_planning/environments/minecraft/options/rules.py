@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from llm_planning.environments.minecraft.book.rulebook import STATIONS, substitutes
-from llm_planning.environments.minecraft.options.tables import (
-    DROPS,
-    FLUIDS,
-    HARVESTED_WITH,
-    WOODS,
-)
+from llm_planning.environments.minecraft.options.tables import DROPS, FLUIDS, HARVESTED_WITH, WOODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -22,15 +22,18 @@ from llm_planning.environments.minecraft.book.rulebook import STATIONS
 from llm_planning.environments.minecraft.options.advice import nearest, needed_for
 from llm_planning.environments.minecraft.options.crafting import burnt
 from llm_planning.environments.minecraft.options.option import MOST, Option
-from llm_planning.environments.minecraft.options.rules import (
-    GROUPS,
-    holds,
+from llm_planning.environments.minecraft.options.rules import GROUPS, holds
+from llm_planning.environments.minecraft.options.surroundings import LEVELS
+from llm_planning.environments.minecraft.options.tables import FUEL
+from llm_planning.environments.minecraft.options.verbs import (
+    CRAFT,
+    FIND,
+    MINE,
+    PLACE,
+    VERBS,
+    giver,
+    held_pickaxe,
 )
-from llm_planning.environments.minecraft.options.surroundings import DIG_TICKS, LEVELS
-from llm_planning.environments.minecraft.options.tables import (
-    FUEL,
-)
-from llm_planning.environments.minecraft.options.verbs import CRAFT, FIND, MINE, PLACE, VERBS, giver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,7 +76,7 @@ class StepsBefore:
         if verb is None:
             return []
         if _lies_below(option):
-            return [Option(CRAFT.word, 1, _pickaxe(state) or "wooden_pickaxe")]
+            return [Option(CRAFT.word, 1, held_pickaxe(state) or "wooden_pickaxe")]
         if count := verb.uses(option):
             return _distinct([self._hold(state, (option.item,), count)])
         near = (*state.nearby_blocks, *state.nearby_entities)
@@ -171,18 +174,13 @@ def unequipped(state: State, option: Option) -> str | None:
     Returns:
         The obstacle in words; None if nothing is missing, or the option does not find anything.
     """
-    if not _lies_below(option) or _pickaxe(state) is not None:
+    if not _lies_below(option) or held_pickaxe(state) is not None:
         return None
     return f"{option.item} lies below ground: needs a pickaxe"
 
 
 def _lies_below(option: Option) -> bool:
     return option.verb == FIND.word and option.item in LEVELS
-
-
-def _pickaxe(state: State) -> str | None:
-    """The fastest pickaxe that is held."""
-    return next((tool for tool in DIG_TICKS if holds(state, tool)), None)
 
 
 def _distinct(steps: Iterable[Option | None]) -> list[Option]:

@@ -237,7 +237,11 @@ def _gathered(rates: Mapping[str, float], draw: Random) -> dict[str, Sighting]:
 
 
 def _together(kind: str, draw: Random) -> int:
-    least, most = STOCK.get(kind, _ALONE)
+    return between(*STOCK.get(kind, _ALONE), draw)
+
+
+def between(least: int, most: int, draw: Random) -> int:
+    """A number of a range, its ends included; of one number nothing is drawn."""
     return least if least == most else draw.randint(least, most)
 
 

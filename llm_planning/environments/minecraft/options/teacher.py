@@ -23,11 +23,7 @@ from typing import TYPE_CHECKING, Final
 from llm_planning.environments.minecraft.book.rulebook import game_rules
 from llm_planning.environments.minecraft.options.advice import needed
 from llm_planning.environments.minecraft.options.domain import EVERY_TASK, Minecraft
-from llm_planning.environments.minecraft.options.language import (
-    Amount,
-    ChangeModel,
-    Prediction,
-)
+from llm_planning.environments.minecraft.options.language import Amount, ChangeModel, Prediction
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.rules import OptionRules
 from llm_planning.environments.minecraft.options.tables import FLUIDS

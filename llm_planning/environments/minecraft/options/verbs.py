@@ -48,6 +48,7 @@ from llm_planning.environments.minecraft.options.surroundings import (
     LEVELS,
     ON_SURFACE,
     arrival,
+    between,
     explore,
     in_view,
     sighting,
@@ -252,7 +253,7 @@ def kill(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # 
         loot: Counter[str] = Counter()
         for _ in range(killed):
             for item, least, most in KILLED[kind]:
-                loot[item] += _number(least, most, draw)
+                loot[item] += between(least, most, draw)
         return Effect(
             change=Change(gained=_positive(loot), near=_fewer(state, kind, killed)),
             ticks=_way(state, kind) + KILL_TICKS * killed,
@@ -296,7 +297,7 @@ def shear(rules: OptionRules, state: State, option: Option) -> Attempt | str:  #
     def attempt(draw: Random) -> Effect:
         shorn = min(option.quantity, sighting(state, SHEEP).number)
         item, least, most = SHEARED
-        wool = sum(_number(least, most, draw) for _ in range(shorn))
+        wool = sum(between(least, most, draw) for _ in range(shorn))
         return Effect(
             change=Change(gained=_positive({item: wool}), near=_fewer(state, SHEEP, shorn)),
             ticks=_way(state, SHEEP) + ANIMAL_TICKS * shorn,
@@ -467,6 +468,11 @@ PLACE: Final = Verb(
 )
 
 
+def held_pickaxe(state: State) -> str | None:
+    """The fastest pickaxe that is held."""
+    return next((tool for tool in DIG_TICKS if holds(state, tool)), None)
+
+
 def find(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     """Explores until a block, an entity or a biome is in view; see `surroundings.explore`.
 
@@ -475,7 +481,7 @@ def find(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     table and, with a pickaxe, a furnace.
     """
     target = "" if option.item in ANYTHING else option.item
-    pickaxe = next((tool for tool in DIG_TICKS if holds(state, tool)), None)
+    pickaxe = held_pickaxe(state)
     if target and target not in ON_SURFACE and target not in LEVELS:
         return unknown(target, "{} is not found by exploring")
     if target and in_view(state, target):
@@ -543,7 +549,7 @@ def _mined(state: State, drops: Sequence[Drop], option: Option, draw: Random) ->
             taken += 1
             number = 0
             if drop.chance == 1 or draw.random() < drop.chance:
-                number = _number(drop.least, drop.most, draw)
+                number = between(drop.least, drop.most, draw)
             gained += number
             reached += 1 if by_block else number
         if taken:
@@ -556,10 +562,6 @@ def _mined(state: State, drops: Sequence[Drop], option: Option, draw: Random) ->
         exhaustion=DIG_EXHAUSTION * broken,
         shortfall=_too_few(reached, option.quantity, option.item),
     )
-
-
-def _number(least: int, most: int, draw: Random) -> int:
-    return least if least == most else draw.randint(least, most)
 
 
 def _positive(counts: Mapping[str, int]) -> dict[str, int]:
