@@ -68,11 +68,9 @@ class Episode(Generic[S, A]):
             None for an agent that does not look.
 
     Attributes:
-        state: the present state.
         now: what the agent sees at present; None without `see`.
         moves: the moves so far, oldest first.
         success: whether the goal is reached, as the domain says; None if it cannot tell.
-        over: whether the episode has ended.
         milestones: milestone of the domain -> the number of moves after which it was first reached;
             None if it was not.
         draws: all chance of the world.

@@ -83,7 +83,6 @@ def compose(
             prompts of CoT and repair; they are made by analogy. A role sees what its equation
             conditions on.
         domain: its `wording` replaces blocks of the general prompts.
-        layout: the order of the blocks.
         moment: of the state: `NOW`, `PREDICTED` or `START`.
         count: the number of options to ask for, or the most.
         see: what is shown of the state; a picture alone leaves out all of its words.

@@ -194,13 +194,11 @@ class PlanRoles(Generic[S, A]):
         """A role with its words, and its short ones if there are any.
 
         Args:
-            asks: the question.
             blocks: see `prompts.compose`; so are the others.
             moment: of the state.
             count: of the options to ask for.
             see: what is shown of the state.
             short_name: the role's name in short words; empty if it has none.
-            parts: further parts of the spec.
         """
         domain, layout = self.domain, self.settings.layout
         plain = layout == "cached" and see == "words" and self.settings.reason == REASON
@@ -298,11 +296,7 @@ class PlanRoles(Generic[S, A]):
 
 
 class PlanAsking(Asking, Generic[S, A]):
-    """Who answers the roles in one run; see `Asking`.
-
-    Attributes:
-        roles: what is asked.
-    """
+    """Who answers the roles in one run; see `Asking`."""
 
     settings: PromptSettings
 

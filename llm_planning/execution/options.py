@@ -124,7 +124,6 @@ class Completion:
     """Whether an option that was executed is done: β_ω.
 
     Attributes:
-        done: whether it is.
         critique: what is missing, by who judges; empty if it is done, and from rules.
         left: whether it is not tried again.
     """

@@ -239,8 +239,6 @@ class SkillLibrary:
         already, it gets a number. Code that is there already is counted and not added again.
 
         Args:
-            code: a program.
-            description: what it does.
             option: that it carried out; None keeps the name of the program's entry.
             parent: the skill that it was made from.
 

@@ -96,7 +96,6 @@ class Walk(Generic[S, A]):
     """One simulation, from its launch to its backup.
 
     Attributes:
-        rng: its random generator.
         limit: actions after which it ends; None for no limit.
         state: the present state; at first the one from `draw_root`.
         nodes: histories passed, the root first.

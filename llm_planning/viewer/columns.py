@@ -92,7 +92,6 @@ class Columns:
         events: of a trace, in order.
 
     Attributes:
-        texts: the long texts.
         strings: actions, roles and models.
         prompts: id of a system message -> its `prompt` line.
         unused: type -> number of lines that could not be used.

@@ -91,7 +91,6 @@ def spread(trials: Iterable[ListedTrial], most: int) -> list[ListedTrial]:
 
     Args:
         trials: in the order of the sweep.
-        most: how many, at most.
     """
     cells: Counter[tuple[object, ...]] = Counter()
     placed = []

@@ -127,7 +127,6 @@ class BlockAction:
     """An action.
 
     Attributes:
-        verb: of the rules.
         block: what it is done to.
         onto: the second block of `stack`, and of the standard `unstack`.
 

@@ -93,7 +93,6 @@ class Scene:
 
     Attributes:
         home: with everything where the scene has it.
-        graph: of the file.
         rooms: node of each room of the home.
         places: node of each place.
         things: nodes of each thing, shape [things][number], in the order of `Home.starts`.

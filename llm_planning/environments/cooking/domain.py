@@ -53,7 +53,6 @@ class Meal(NamedTuple):
     """A meal that is being cooked.
 
     Attributes:
-        game: name of the game.
         recipe: the plan of its cookbook.
         done: number of directions that are carried out.
     """

@@ -23,7 +23,6 @@ class Reply:
     Attributes:
         score: points so far.
         inventory: the player's inventory, in the game's words.
-        won: whether the meal was eaten.
         lost: whether the meal can no longer be made.
     """
 

@@ -49,14 +49,12 @@ class KnownHousehold(Domain[State, Action]):
     Nothing is drawn, and every seed has the same start: that of the task.
 
     Args:
-        task: goal and start.
         instruction: the goal in the user's own words.
         scene: that the home is of, if it is one.
 
     Attributes:
         instruction: as given; by default the goal.
         rules: of the home and the goal.
-        expert: plans by the rules.
         wording: the layout of Listing 1 (Appendix F): actions are told in the rules, not listed for
             each state, and of the past only what was done.
     """
@@ -145,7 +143,6 @@ class Household(KnownHousehold):
     """A home of which only the room and its open containers are seen.
 
     Args:
-        task: goal and start.
         belief: the prior of `belief`: every place alike, or the law by which things are placed.
         instruction: the goal in the user's own words.
         scene: that the home is of, if it is one.

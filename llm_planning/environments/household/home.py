@@ -55,7 +55,6 @@ class Place:
     """A container or a surface.
 
     Attributes:
-        name: as it is written.
         room: number of its room.
         container: whether it is a container, which is closed at the start.
     """

@@ -38,7 +38,6 @@ class _Place:
     """A place as it is drawn.
 
     Attributes:
-        name: of the place.
         note: "open" or "closed" of a container; empty for a surface.
         things: what lies there; None if that is hidden.
         near: whether the agent is close to it.

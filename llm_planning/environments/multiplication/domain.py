@@ -29,8 +29,6 @@ class Writing(NamedTuple):
     """A product that is being written.
 
     Attributes:
-        first: a factor.
-        second: the other one.
         written: the digits so far, from the left.
     """
 

@@ -89,7 +89,6 @@ class Word:
     Attributes:
         rank: 0 for nouns, 1 for names of several words, 2 for adjectives.
         far: the word comes from a text and not from an object that is near.
-        text: the word, or several words.
     """
 
     rank: int

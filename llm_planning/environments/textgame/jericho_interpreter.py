@@ -242,7 +242,6 @@ async def without_crashes(
 
     Args:
         attempt: a function that tries commands, importable by its name.
-        commands: the commands to try.
         until: reading of `time.monotonic` after which commands that were not tried are left out.
 
     Returns:

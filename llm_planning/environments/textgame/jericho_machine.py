@@ -175,7 +175,6 @@ class Machine:
     Attributes:
         first: the state in which the game begins.
         first_words: the text before the first command.
-        max_score: the highest possible score.
     """
 
     def __init__(self, story: Story) -> None:

@@ -42,7 +42,6 @@ class Points(NamedTuple):
     """Points as a story tells them.
 
     Attributes:
-        score: of the player.
         most: the highest possible score; 0 if the story does not say.
     """
 

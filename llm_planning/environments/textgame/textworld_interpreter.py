@@ -73,10 +73,8 @@ class TextWorldSnapshot:
     """A state.
 
     Attributes:
-        machine: the state of the Z-machine.
         facts: TextWorld's propositions that hold.
         completed: positions of the completed quests.
-        score: of the game.
         ending: None while the game goes on.
     """
 
@@ -92,7 +90,6 @@ class _Moves:
     """The actions that are possible under some facts.
 
     Attributes:
-        commands: the valid actions.
         actions: the game's report of an action -> TextWorld's action.
     """
 

@@ -101,7 +101,6 @@ class KnownState:
             is known.
         actions: 𝒜(s); None until a player asks for it.
         seen: the answers to `look` and to `inventory`; None until a player asks for them.
-        transitions: action -> its transition.
     """
 
     origin: Origin | None

@@ -38,7 +38,6 @@ class Travel(Domain[str, Flight]):
     the same start.
 
     Args:
-        graph: the cities and flights.
         pair: from where to where; there is a way.
         problem: its name in metrics.
     """

@@ -24,7 +24,6 @@ class City:
         key: identifies it in its files.
         name: as it is written there; several cities may have the same.
         country: its code, such as JP.
-        population: its people.
     """
 
     key: str

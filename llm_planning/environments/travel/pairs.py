@@ -31,12 +31,7 @@ PAIRS: Final = 400
 
 
 class Pair(NamedTuple):
-    """From where to where is flown.
-
-    Attributes:
-        start: a city.
-        goal: another one.
-    """
+    """From where to where is flown."""
 
     start: str
     goal: str

@@ -116,7 +116,6 @@ class RuleBook:
     """One rule per item, without cycles, and with a rule for each required item.
 
     Attributes:
-        rules: item -> its rule.
         unreachable: items of the game without a rule.
 
     Raises:

@@ -118,7 +118,6 @@ class SimulatedWorld:
 
     Attributes:
         steps: environment steps since the episode began; never above the horizon.
-        stalled: whether the controller is stuck.
     """
 
     def __init__(

@@ -84,7 +84,6 @@ class ItemWorld(Domain[Holdings, Attempt]):
     makes. Stations and tools must be held and stay. Whatever else is tried changes nothing.
 
     Args:
-        goals: the items to hold at once.
         among: the items of the world, together with everything they need.
         settings: the rules and the action set.
     """

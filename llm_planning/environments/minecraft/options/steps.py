@@ -51,11 +51,7 @@ number. (Our choice.)"""
 
 
 class StepsBefore:
-    """Decomposes options by the rules.
-
-    Args:
-        stations: whether stations are to be placed.
-    """
+    """Decomposes options by the rules."""
 
     def __init__(self, rules: OptionRules, *, stations: Stations) -> None:
         self._rules = rules

@@ -76,7 +76,6 @@ class View:
     """A place and what is in view there.
 
     Attributes:
-        biome: of the place.
         position: (x, y, z), in blocks.
         blocks: kind of block in view -> its sighting.
         entities: kind of entity in view -> its sighting.

@@ -28,7 +28,6 @@ class Verb:
     """A verb of options.
 
     Attributes:
-        word: the verb.
         use: (rules, state, option) -> the obstacle in words, or an attempt.
         names: rules -> the names that it can be used with in some state.
         gives: (rules, option) -> item -> the least number that the option gives.

@@ -77,7 +77,6 @@ class OptionWorld:
     """The world of one seed.
 
     Args:
-        book: recipes and tools.
         spawn: the state in which a player begins again after a death, at a place near its position,
             with bare hands and at the time of day of the death.
     """
