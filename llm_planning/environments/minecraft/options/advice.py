@@ -79,7 +79,7 @@ class _Draft:
         self._crafting = False
 
     def plan(self) -> list[Option]:
-        """The plan."""
+        """The options, in an order that works; of each at most a stack."""
         return [Option(verb, min(n, MOST), item) for (verb, item), n in self.options.items()]
 
     def nearest(self, kinds: Sequence[str]) -> str:
