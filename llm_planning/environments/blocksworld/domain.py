@@ -205,14 +205,14 @@ class Blocksworld(Domain[Blocks, BlockAction]):
 
 def _remembered(goal: Goal, rules: RuleName) -> Callable[[Blocks], Sequence[BlockAction]]:
     @lru_cache(ADVICE_KEPT)
-    def found(state: Blocks) -> Sequence[BlockAction] | str:
+    def plan_or_reason(state: Blocks) -> Sequence[BlockAction] | str:
         try:
             return tuple(shortest_plan(state, goal, rules))
         except UnsolvedError as error:
             return str(error)
 
     def plan(state: Blocks) -> Sequence[BlockAction]:
-        known = found(state)
+        known = plan_or_reason(state)
         if isinstance(known, str):
             raise UnsolvedError(known)
         return known

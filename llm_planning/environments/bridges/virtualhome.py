@@ -223,9 +223,9 @@ class _Reader:
             name = names.of(self._nodes[thing].class_name)
             things[spellings.setdefault(unique_name(name), name)].append(thing)
         kept = {name: some[:MOST_OF_A_NAME] for name, some in things.items()}
-        rooms, called = self._called(kinds, taken=set(spellings))
-        order = self._in_order(called)
-        home = home_of(self._values(rooms, called, kinds, kept), self._name)
+        rooms, place_names = self._own_names(kinds, taken=set(spellings))
+        order = self._in_order(place_names)
+        home = home_of(self._values(rooms, place_names, kinds, kept), self._name)
         index = {place: number for number, place in enumerate(order)}
         starts = tuple(tuple(index[lie[thing]] for thing in kept[name]) for name in home.things)
         return Scene(
@@ -268,7 +268,7 @@ class _Reader:
                 return there
         return None
 
-    def _called(
+    def _own_names(
         self, kinds: Mapping[int, str], *, taken: set[str]
     ) -> tuple[dict[int, str], dict[int, str]]:
         """Each room and each place with a name of its own.
@@ -281,17 +281,19 @@ class _Reader:
         """
         rooms = {room.id: _free(_names().of(room.class_name), taken) for room in self._rooms}
         several = Counter(map(unique_name, kinds.values()))
-        called: dict[int, str] = {}
+        place_names: dict[int, str] = {}
         for place, kind in kinds.items():
             alone = several[unique_name(kind)] == 1 and unique_name(kind) not in taken
-            called[place] = _free(kind if alone else f"{rooms[self._places[place]]} {kind}", taken)
-        return rooms, called
+            place_names[place] = _free(
+                kind if alone else f"{rooms[self._places[place]]} {kind}", taken
+            )
+        return rooms, place_names
 
-    def _in_order(self, called: Mapping[int, str]) -> list[int]:
+    def _in_order(self, place_names: Mapping[int, str]) -> list[int]:
         """The places as a home orders them: room by room, containers first."""
         rank = {room.id: number for number, room in enumerate(self._rooms)}
         return sorted(
-            called,
+            place_names,
             key=lambda place: (rank[self._places[place]], not _container(self._nodes[place])),
         )
 
@@ -346,7 +348,7 @@ class _Reader:
     def _values(
         self,
         rooms: Mapping[int, str],
-        called: Mapping[int, str],
+        place_names: Mapping[int, str],
         kinds: Mapping[int, str],
         things: Mapping[str, list[int]],
     ) -> dict[str, Any]:
@@ -357,8 +359,8 @@ class _Reader:
         places = {
             name: {
                 key: [
-                    called[place]
-                    for place in called
+                    place_names[place]
+                    for place in place_names
                     if self._places[place] == room and _container(self._nodes[place]) == container
                 ]
                 for key, container in (("containers", True), ("surfaces", False))
@@ -376,11 +378,11 @@ class _Reader:
                 groups[key] = {
                     "names": mine,
                     "lie": {
-                        called[place]: table["anywhere"] + weights.get(kind, 0) / number[kind]
+                        place_names[place]: table["anywhere"] + weights.get(kind, 0) / number[kind]
                         for place, kind in kinds.items()
                     },
                     "goals": [
-                        called[place]
+                        place_names[place]
                         for place, kind in kinds.items()
                         if kind in group.get("goals", ())
                     ],

@@ -119,7 +119,7 @@ def draw_inventory(canvas: Canvas, held: Mapping[str, int], top: float, text: in
         text = max(LEAST_TEXT, int(needed) - 2)
     pitch = min(max(needed, text + 1), text + 7)
     rows = int(room / pitch + 0.001)  # room / (room / 12) may be a little less than 12
-    drawn, more = _as_many_as(sorted(held.items()), columns * rows)
+    drawn, more = _that_fit(sorted(held.items()), columns * rows)
     side = pitch - 3
     for number, (item, count) in enumerate(drawn):
         column, row = divmod(number, rows)
@@ -160,7 +160,7 @@ def _draw_near(
     least = 2.4 * text + 10
     columns = max(5, -(-len(near) // max(1, int(height // least))))
     columns = min(columns, int((size - 2 * edge) // (6 * text)))
-    drawn, more = _as_many_as(near, columns * int(height // least))
+    drawn, more = _that_fit(near, columns * int(height // least))
     rows = max(1, -(-len(drawn) // columns))
     pitch, width = min(height / rows, 0.55 * height), (size - 2 * edge) / columns
     top += height - rows * pitch
@@ -265,6 +265,6 @@ def _bar(canvas: Canvas, name: str, value: float, at: Point, colour: Colour) -> 
     canvas.text(x, y, f"{name} {value:.1f}/20", height=text, fill=WHITE)
 
 
-def _as_many_as(kinds: Sequence[KindT], room: int) -> tuple[Sequence[KindT], int]:
+def _that_fit(kinds: Sequence[KindT], room: int) -> tuple[Sequence[KindT], int]:
     """The first ones that find room, and how many do not."""
     return kinds[:room], max(0, len(kinds) - room)
