@@ -199,8 +199,7 @@ class Execution(Generic[S, A]):
             "first_failed": failed and str(failed.action),
             "first_obstacle": failed and failed.step.obstacle,
             "reward": self.reward,
-            **{f"reached_{name}": at is not None for name, at in self.milestones.items()},
-            **{f"steps_to_{name}": at for name, at in self.milestones.items()},
+            **milestone_metrics(self.milestones),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -212,6 +211,14 @@ class Execution(Generic[S, A]):
             "last": self.last,
             **({"milestones": dict(self.milestones)} if self.milestones else {}),
         }
+
+
+def milestone_metrics(milestones: Mapping[str, int | None]) -> dict[str, Any]:
+    """Of each milestone whether it was reached, and after how many moves, for the ledger."""
+    return {
+        **{f"reached_{name}": at is not None for name, at in milestones.items()},
+        **{f"steps_to_{name}": at for name, at in milestones.items()},
+    }
 
 
 def milestone_lines(milestones: Mapping[str, int | None]) -> list[str]:

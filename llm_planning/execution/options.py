@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
 from llm_planning.domain import A, S, Shows, settled
-from llm_planning.execution.episode import Episode
+from llm_planning.execution.episode import Episode, milestone_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -400,8 +400,7 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
         "options_executed": sum(attempt.shown for attempt in first.attempts),
         "first_failed": failed and str(failed.option),
         "first_obstacle": failed and failed.feedback,
-        **{f"reached_{name}": at is not None for name, at in first.milestones.items()},
-        **{f"steps_to_{name}": at for name, at in first.milestones.items()},
+        **milestone_metrics(first.milestones),
     }
 
 
