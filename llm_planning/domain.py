@@ -16,6 +16,8 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable
+from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -528,10 +530,10 @@ class Grammar(Protocol[A]):
     """A finite language of options, written as the fields of an answer.
 
     Attributes:
-        told: how an option is written, a sentence for a prompt.
+        instruction: how an option is written, a sentence for a prompt.
     """
 
-    told: str
+    instruction: str
 
     def __hash__(self) -> int:
         """Forms of answers are kept by their grammar."""
@@ -563,7 +565,7 @@ class OneOf(Generic[A]):
         for text, count in Counter(map(str, options)).items():
             if count > 1:
                 raise DomainError(f"two options are written {quote(text)}: give each its own text")
-        self.told = f"An option is one of: {', '.join(self._options)}."
+        self.instruction = f"An option is one of: {', '.join(self._options)}."
         self.fields: Mapping[str, Any] = {"option": Literal[tuple(self._options)]}
 
     def read(self, answer: Mapping[str, Any]) -> A:
@@ -595,6 +597,16 @@ class StateModel(Protocol[S]):
             The predicted state, and item -> count that the prediction takes away but `state` lacks.
         """
         ...
+
+
+@cache
+def wording_of(package: str) -> Mapping[str, str]:
+    """A `Domain.wording`: the templates in `prompts/` of a package, by their names."""
+    return {
+        file.name.removesuffix(".j2"): file.read_text("utf-8")
+        for file in (files(package) / "prompts").iterdir()
+        if file.name.endswith(".j2")
+    }
 
 
 async def settled(value: Soon[T]) -> T:

@@ -57,7 +57,7 @@ class Decision:
 
     def to_json(self) -> dict[str, Any]:
         """For a trace; without a `thought` if it is empty."""
-        options = [one.to_json() for one in self.options]
+        options = [option.to_json() for option in self.options]
         return {"options": options, **({"thought": self.thought} if self.thought else {})}
 
 
@@ -78,9 +78,6 @@ def best_edge(root: Node[S, A], rng: Random) -> Edge[S, A] | None:
     """The visited edge with the highest Q; among equals, an edge drawn by π.
 
     If the search finds nothing of value, always taking the highest π would go round in circles.
-
-    Args:
-        root: a searched root.
 
     Returns:
         The edge; None if no action is possible.
@@ -145,12 +142,14 @@ def _move_lines(moves: Sequence[Move[Any, Any]], decisions: Sequence[Decision]) 
         lines = [f"{number}. {move.action} (reward {move.step.reward:g}{refused})"]
         if decision.thought:
             lines.append(f"   thought: {decision.thought}")
-        width = max(len(one.action) for one in decision.options)
-        searched = any(one.visits for one in decision.options)
+        width = max(len(option.action) for option in decision.options)
+        searched = any(option.visits for option in decision.options)
         q_title, n_title = (f"{'Q':>8}  ", f"  {'N':>6}") if searched else ("", "")
         lines.append(f"   {'':{width}}  {q_title}{'prior':>5}{n_title}")
-        for one in sorted(decision.options, key=lambda one: (-(one.value or 0.0), -one.prior)):
-            q = f"{one.value:8.3f}  " if searched else ""
-            n = f"  {one.visits:6d}" if searched else ""
-            lines.append(f"   {one.action:{width}}  {q}{one.prior:5.2f}{n}")
+        for option in sorted(
+            decision.options, key=lambda option: (-(option.value or 0.0), -option.prior)
+        ):
+            q = f"{option.value:8.3f}  " if searched else ""
+            n = f"  {option.visits:6d}" if searched else ""
+            lines.append(f"   {option.action:{width}}  {q}{option.prior:5.2f}{n}")
         yield "\n".join(lines)

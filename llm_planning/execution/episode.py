@@ -68,13 +68,9 @@ class Episode(Generic[S, A]):
             None for an agent that does not look.
 
     Attributes:
-        domain: as given.
-        start: as given.
-        state: the present state.
         now: what the agent sees at present; None without `see`.
         moves: the moves so far, oldest first.
         success: whether the goal is reached, as the domain says; None if it cannot tell.
-        over: whether the episode has ended.
         milestones: milestone of the domain -> the number of moves after which it was first reached;
             None if it was not.
         draws: all chance of the world.
@@ -101,7 +97,6 @@ class Episode(Generic[S, A]):
         """Starts the world of a trial.
 
         Args:
-            domain: the real dynamics.
             seed: of the trial; the world starts from it, and its chance is `world_draws`.
             see: see `Episode`. At the start it gets a step with s_0 and nothing else.
         """
@@ -204,8 +199,7 @@ class Execution(Generic[S, A]):
             "first_failed": failed and str(failed.action),
             "first_obstacle": failed and failed.step.obstacle,
             "reward": self.reward,
-            **{f"reached_{name}": at is not None for name, at in self.milestones.items()},
-            **{f"steps_to_{name}": at for name, at in self.milestones.items()},
+            **milestone_metrics(self.milestones),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -219,15 +213,23 @@ class Execution(Generic[S, A]):
         }
 
 
+def milestone_metrics(milestones: Mapping[str, int | None]) -> dict[str, Any]:
+    """Of each milestone whether it was reached, and after how many moves, for the ledger."""
+    return {
+        **{f"reached_{name}": at is not None for name, at in milestones.items()},
+        **{f"steps_to_{name}": at for name, at in milestones.items()},
+    }
+
+
 def milestone_lines(milestones: Mapping[str, int | None]) -> list[str]:
     """Says for people after how many moves each milestone was reached; empty without any."""
     if not milestones:
         return []
-    told = (
+    counts = (
         f"{name.replace('_', ' ')} {'not reached' if at is None else at}"
         for name, at in milestones.items()
     )
-    return [f"moves to each milestone: {', '.join(told)}"]
+    return [f"moves to each milestone: {', '.join(counts)}"]
 
 
 class Stop(Enum):
@@ -250,9 +252,7 @@ async def play(
     """Plays an episode: chooses an action and takes it, until the episode is over.
 
     Args:
-        domain: the real dynamics.
         choose: maps an episode to the next action, or to `STOP`.
-        see: see `Episode`.
         moves: the most actions.
 
     Returns:
@@ -278,10 +278,8 @@ async def play_decided(
     """Plays an episode, and keeps how each of its moves was decided.
 
     Args:
-        domain: the real dynamics.
         decide: maps an episode and the decisions so far to the next action and how it was decided;
             to None if there is none.
-        see: see `Episode`.
         moves: the most actions.
 
     Returns:
@@ -309,7 +307,6 @@ async def execute(
     The plan stops early if the episode ends.
 
     Args:
-        domain: the real dynamics.
         plan: actions, in order.
         seed: of the trial, an integer; the world starts from it, and draws its chance from it.
         tries: how often at most an action is taken that the world carries out only in part.

@@ -83,7 +83,6 @@ def compose(
             prompts of CoT and repair; they are made by analogy. A role sees what its equation
             conditions on.
         domain: its `wording` replaces blocks of the general prompts.
-        layout: the order of the blocks.
         moment: of the state: `NOW`, `PREDICTED` or `START`.
         count: the number of options to ask for, or the most.
         see: what is shown of the state; a picture alone leaves out all of its words.
@@ -97,21 +96,21 @@ def compose(
     ]
     if domain.about:
         sources.insert(0, "{% block game %}\n{{ about }}\n{%- endblock %}\n")
-    said = frozenset(re.findall(r"{%-? *block (\w+)", "".join(sources)))
+    defined = frozenset(re.findall(r"{%-? *block (\w+)", "".join(sources)))
     if see == "picture":
         sources.append(template("picture"))
-        said -= {"background"}
-    told = [block for block in blocks if block in said or block not in OPTIONAL]
-    system, user = order(told, layout)
+        defined -= {"background"}
+    present = [block for block in blocks if block in defined or block not in OPTIONAL]
+    system, user = order(present, layout)
     constants = {
         "moment": moment,
         "count": count,
-        "options": domain.grammar.told,
+        "options": domain.grammar.instruction,
         "fields": listed(domain.grammar.fields),
         "about": domain.about,
         "world": domain,
     }
-    constants["primitives"] = domain.primitives.told if isinstance(domain, RunsPrograms) else ""
+    constants["primitives"] = domain.primitives.manual if isinstance(domain, RunsPrograms) else ""
     if isinstance(domain, Predicts):
         constants["state_fields"] = listed(written_fields(domain.state_model.answer))
     return Prompt(sources, system=system, user=user, constants=constants)
@@ -142,12 +141,11 @@ def short_variables(world: Any, question: Any) -> dict[str, object]:  # noqa: AN
     option, a taught model sees the state before it and what the option changed.
 
     Args:
-        world: where it is asked.
         question: an `OptionState`, or a question about an option.
     """
     here = question if isinstance(question, OptionState) else question.before or question.tau
     described = state_text(world, here.state, here.described)
-    told = {
+    variables = {
         STATE_IN_SHORT: described,
         "goal": here.goal,
         SINCE: here.since,
@@ -155,9 +153,9 @@ def short_variables(world: Any, question: Any) -> dict[str, object]:  # noqa: AN
         "obstacle": getattr(question, "obstacle", ""),
     }
     if getattr(question, "before", None) is None or question.tau.since:
-        return told
+        return variables
     after = state_text(world, question.tau.state, question.tau.described)
-    return {**told, **difference(described, after)}
+    return {**variables, **difference(described, after)}
 
 
 @cache

@@ -89,7 +89,6 @@ class PlanRoles(Generic[S, A]):
     """The roles in one domain.
 
     Args:
-        domain: the domain to plan in.
         seed: of the proposals, and of the chance in predictions.
     """
 
@@ -102,7 +101,7 @@ class PlanRoles(Generic[S, A]):
     def by_name(self) -> Mapping[str, RoleSpec[Any, Any]]:
         """Role -> what it is."""
         several = (self.decompose(), self.explain(), self.code(), self.complete())
-        return {one.name: one for one in several}
+        return {role.name: role for role in several}
 
     def decompose(self) -> RoleSpec[OptionState[S, A], Sequence[Candidate[A]]]:
         """Writes a plan of at most d options from s_0. Sees goal and state."""
@@ -116,7 +115,7 @@ class PlanRoles(Generic[S, A]):
             read=self._candidates,
             sampling=self._drawn,
             rule=self._decomposing(),
-            options=lambda candidates: [one.proposed for one in candidates],
+            options=lambda candidates: [candidate.proposed for candidate in candidates],
         )
 
     def explain(self) -> RoleSpec[PolicyQuestion[S, A], str]:
@@ -138,8 +137,8 @@ class PlanRoles(Generic[S, A]):
             return ((subject, question.m), *others)
 
         def wrong(question: PolicyQuestion[S, A], rng: Random) -> Sequence[A]:
-            found = self.mistaken(question.tau.state, question.option, rng)
-            return () if found is None else (found,)
+            mistake = self.mistaken(question.tau.state, question.option, rng)
+            return () if mistake is None else (mistake,)
 
         return self.spec(
             "code",
@@ -157,7 +156,7 @@ class PlanRoles(Generic[S, A]):
     def complete(self) -> RoleSpec[PolicyQuestion[S, A], Completion]:
         """Judges whether ω is done, LLM_β, with its reason if it is not."""
 
-        def shown(question: PolicyQuestion[S, A]) -> bool:
+        def is_done(question: PolicyQuestion[S, A]) -> bool:
             return is_shown(self.domain, question)
 
         return self.spec(
@@ -167,15 +166,15 @@ class PlanRoles(Generic[S, A]):
             writes=lambda: reasoned(CompletionAnswer, self.settings.reason),
             read=lambda _, answer: Completion(answer.done, "" if answer.done else answer.reason),
             rule=Rule(
-                right=lambda question: Completion(shown(question)),
-                wrong=lambda question, _: Completion(not shown(question)),
+                right=lambda question: Completion(is_done(question)),
+                wrong=lambda question, _: Completion(not is_done(question)),
                 situation=lambda question: (
                     *self.situation_of_option(question),
                     question.m,
                 ),
                 kinds=Kinds(
                     names=(DONE, NOT_DONE),
-                    of=lambda question: DONE if shown(question) else NOT_DONE,
+                    of=lambda question: DONE if is_done(question) else NOT_DONE,
                 ),
             ),
         )
@@ -195,13 +194,11 @@ class PlanRoles(Generic[S, A]):
         """A role with its words, and its short ones if there are any.
 
         Args:
-            asks: the question.
             blocks: see `prompts.compose`; so are the others.
             moment: of the state.
             count: of the options to ask for.
             see: what is shown of the state.
             short_name: the role's name in short words; empty if it has none.
-            parts: further parts of the spec.
         """
         domain, layout = self.domain, self.settings.layout
         plain = layout == "cached" and see == "words" and self.settings.reason == REASON
@@ -230,8 +227,8 @@ class PlanRoles(Generic[S, A]):
         return several_options(self.domain.grammar, least, most, reason=self.settings.reason)
 
     def _candidates(self, _: OptionState[S, A], answer: Any) -> Sequence[Candidate[A]]:  # noqa: ANN401
-        written = [one.model_dump() for one in answer.options]
-        chosen = [(self.domain.grammar.read(one), one["reasoning"]) for one in written]
+        written = [option.model_dump() for option in answer.options]
+        chosen = [(self.domain.grammar.read(fields), fields["reasoning"]) for fields in written]
         return [Candidate(option, option, reasoning) for option, reasoning in chosen]
 
     def _drawn(self, _: object) -> Sampling:
@@ -254,7 +251,7 @@ class PlanRoles(Generic[S, A]):
         if isinstance(self._rules, Errs):
             mistakes: Mapping[str, Sequence[A]] = self._rules.mistakes(option)
             return rng.choice(rng.choice([others for others in mistakes.values() if others]))
-        others = [one for one in self._rules.actions(state) if one != option]
+        others = [action for action in self._rules.actions(state) if action != option]
         return rng.choice(others) if others else None
 
     def _decomposing(
@@ -263,21 +260,25 @@ class PlanRoles(Generic[S, A]):
         """The rule of `decompose`. An option errs on its own by a mistake of one of these kinds."""
 
         def right(question: OptionState[S, A]) -> list[Candidate[A]]:
-            return [Candidate(one, one, "needed") for one in self._rules.advise(question.state)]
+            return [
+                Candidate(option, option, "needed") for option in self._rules.advise(question.state)
+            ]
 
         def spoil(
             _: object, plan: Sequence[Candidate[A]], name: Key, rng: Random
         ) -> list[Candidate[A]]:
             mistakes: Mistakes[A] = Mistakes(self._rules, kinds)
-            spoilt = mistakes.in_plan([one.proposed for one in plan], name, rng)
-            return [Candidate(one, one, "needed") for one in spoilt]
+            spoilt = mistakes.in_plan([candidate.proposed for candidate in plan], name, rng)
+            return [Candidate(option, option, "needed") for option in spoilt]
 
         return Rule(
             right=right,
             wrong=self._useless,
             situation=self.situation,
             items=Items(
-                names=lambda question: names_of([one.proposed for one in right(question)]),
+                names=lambda question: names_of(
+                    [candidate.proposed for candidate in right(question)]
+                ),
                 spoil=spoil,
             ),
             only=self._decomposing,
@@ -286,20 +287,16 @@ class PlanRoles(Generic[S, A]):
     def _useless(self, question: OptionState[S, A], rng: Random) -> list[Candidate[A]]:
         """Options that the rules do not advise, in random order."""
         advised = list(self._rules.advise(question.state))
-        pool = [one for one in self._rules.actions(question.state) if one not in advised]
+        pool = [action for action in self._rules.actions(question.state) if action not in advised]
         chosen = rng.sample(pool, min(MOST_PROPOSED, len(pool)))
-        return [Candidate(one, one, "a guess") for one in chosen]
+        return [Candidate(option, option, "a guess") for option in chosen]
 
     def _subject(self, option: A) -> str:
         return self.domain.subject(option)
 
 
 class PlanAsking(Asking, Generic[S, A]):
-    """Who answers the roles in one run; see `Asking`.
-
-    Attributes:
-        roles: what is asked.
-    """
+    """Who answers the roles in one run; see `Asking`."""
 
     settings: PromptSettings
 
@@ -320,8 +317,8 @@ class PlanAsking(Asking, Generic[S, A]):
 
     def tokens(self, roles: Container[str]) -> tuple[int, int]:
         """The calls of models for these roles so far, and their tokens, read and written."""
-        spent = [one for role, one in usage_by_role(self.engines).items() if role in roles]
+        spent = [usage for role, usage in usage_by_role(self.engines).items() if role in roles]
         return (
-            sum(one.calls for one in spent),
-            sum(one.prompt_tokens + one.completion_tokens for one in spent),
+            sum(usage.calls for usage in spent),
+            sum(usage.prompt_tokens + usage.completion_tokens for usage in spent),
         )

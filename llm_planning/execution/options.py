@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
 from llm_planning.domain import A, S, Shows, settled
-from llm_planning.execution.episode import Episode
+from llm_planning.execution.episode import Episode, milestone_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -57,10 +57,10 @@ class OptionState(Generic[S, A]):
     @property
     def history(self) -> str:
         """The options as numbered lines. Along a path, lines are only added."""
-        both = zip_longest(self.options, self.feedback)
+        pairs = zip_longest(self.options, self.feedback)
         lines = [
-            f"{i}. {option}: {heard}" if heard else f"{i}. {option}"
-            for i, (option, heard) in enumerate(both, start=1)
+            f"{i}. {option}: {text}" if text else f"{i}. {option}"
+            for i, (option, text) in enumerate(pairs, start=1)
         ]
         return "\n".join(lines) or "none"
 
@@ -124,7 +124,6 @@ class Completion:
     """Whether an option that was executed is done: β_ω.
 
     Attributes:
-        done: whether it is.
         critique: what is missing, by who judges; empty if it is done, and from rules.
         left: whether it is not tried again.
     """
@@ -162,7 +161,10 @@ class Attempt(Generic[A]):
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
         texts = {"option": str(self.option), "actions": [str(action) for action in self.actions]}
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **texts}
+        return {
+            **{attribute.name: getattr(self, attribute.name) for attribute in fields(self)},
+            **texts,
+        }
 
 
 Policy: TypeAlias = "Sequence[A] | str"
@@ -240,8 +242,6 @@ class Executing(Generic[S, A]):
         """Starts the world of one execution.
 
         Args:
-            domain: the world.
-            policies: carry options out.
             number: of the execution, from 0; each has a world of its own.
         """
         episode = await Episode.begin(domain, seed=seed + _STRIDE * number)
@@ -377,15 +377,15 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
             the number of attempts after which the world showed the option's effect, and the first
             other attempt.
     """
-    first, won = executed[0], [one for one in executed if one.success]
+    first, won = executed[0], [execution for execution in executed if execution.success]
     failed = first.first_failed
     each = {
         f"{name}_{number}": value
-        for number, one in enumerate(executed, start=1)
+        for number, execution in enumerate(executed, start=1)
         for name, value in (
-            ("won", one.success),
-            ("attempts", len(one.attempts)),
-            ("minutes", round(one.minutes, 2)),
+            ("won", execution.success),
+            ("attempts", len(execution.attempts)),
+            ("minutes", round(execution.minutes, 2)),
         )
     }
     return {
@@ -393,15 +393,14 @@ def metrics_of(executed: Sequence[Executed[Any, Any]]) -> dict[str, Any]:
         "executions": len(executed),
         "executions_won": len(won),
         "won_share": len(won) / len(executed),
-        "attempts": fmean(len(one.attempts) for one in won) if won else None,
-        "minutes": fmean(one.minutes for one in won) if won else None,
+        "attempts": fmean(len(execution.attempts) for execution in won) if won else None,
+        "minutes": fmean(execution.minutes for execution in won) if won else None,
         **each,
-        "plan_exhausted": fmean(one.exhausted for one in executed),
+        "plan_exhausted": fmean(execution.exhausted for execution in executed),
         "options_executed": sum(attempt.shown for attempt in first.attempts),
         "first_failed": failed and str(failed.option),
         "first_obstacle": failed and failed.feedback,
-        **{f"reached_{name}": at is not None for name, at in first.milestones.items()},
-        **{f"steps_to_{name}": at for name, at in first.milestones.items()},
+        **milestone_metrics(first.milestones),
     }
 
 
@@ -413,8 +412,8 @@ def approach(domain: Any, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noq
     option = question.option
     if question.m == 1:
         return (option,)
-    found: Sequence[A] = domain.approach(question.before.state, question.tau.state, option)
-    return found
+    actions: Sequence[A] = domain.approach(question.before.state, question.tau.state, option)
+    return actions
 
 
 def is_shown(domain: Any, question: PolicyQuestion[S, A]) -> bool:  # noqa: ANN401

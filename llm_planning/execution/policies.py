@@ -93,11 +93,11 @@ class Skilled(Generic[S, A]):
 
     async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
         """The skill for the option; the option's own verb, if the library has none."""
-        found = await self._library.policy_for(question.option, self._primitives)
-        if found is None:
+        policy = await self._library.policy_for(question.option, self._primitives)
+        if policy is None:
             return self._plain((question.option,))
-        self._running[found.program] = found
-        return found.program
+        self._running[policy.program] = policy
+        return policy.program
 
     async def run(self, policy: Policy[A], episode: Episode[S, A]) -> Feedback[S, A]:
         """Runs a program in a sealed process."""
@@ -162,10 +162,10 @@ class Programs(Skilled[S, A]):
         option = str(question.option)
         if self._settings.explanation == "asked" and option not in self._explained:
             self._explained[option] = await self._ask.of(self._ask.roles.explain())(question)
-        found = await self._library.nearest(option, self._settings.retrieved)
-        shown = "\n".join(f"// {skill.description}\n{skill.code}" for skill in found)
+        skills = await self._library.nearest(option, self._settings.retrieved)
+        skills_text = "\n".join(f"// {skill.description}\n{skill.code}" for skill in skills)
         how = self._explained.get(option, "")
-        return await self._code(replace(question, skills=shown, explanation=how))
+        return await self._code(replace(question, skills=skills_text, explanation=how))
 
     async def judged(self, question: PolicyQuestion[S, A]) -> Completion:
         """LLM_β."""

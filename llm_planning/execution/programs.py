@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode, Move
     from llm_planning.execution.skill_files import Skill
 
-LONGEST_SAID: Final = 200
+LONGEST_MESSAGE: Final = 200
 """Characters of one message of a program that are kept."""
 
-MOST_TOLD: Final = 20
+MOST_LISTED: Final = 20
 """Moves and messages of a program that its feedback tells, the last ones of each."""
 
 _LIMITS: Final = Limits()
@@ -42,7 +42,7 @@ class Primitives(Protocol[_StateT_contra, _ActionT]):
             `__call(NAME, ARGUMENTS)`, and takes it out of the program's reach. `look` is answered
             with what `look` returns, `chat` is a message, and all other names are actions, answered
             with `{done, look}`.
-        told: what a model is told about `bot` and the functions.
+        manual: what a model is told about `bot` and the functions.
         version: SHA-256 of the prelude. A skill runs with the version that it was written for.
         seeded: skills that come with the domain.
     """
@@ -51,7 +51,7 @@ class Primitives(Protocol[_StateT_contra, _ActionT]):
     def prelude(self) -> str: ...  # noqa: D102
 
     @property
-    def told(self) -> str: ...  # noqa: D102
+    def manual(self) -> str: ...  # noqa: D102
 
     @property
     def version(self) -> str: ...  # noqa: D102
@@ -135,7 +135,6 @@ async def carry_out(
     the episode is over, the program stops at its call.
 
     Args:
-        program: JavaScript.
         episode: goes on with the program's actions.
         skills: that the program may call, with all that they call.
         seed: of the program's own chance, `Math.random`.
@@ -155,7 +154,7 @@ async def carry_out(
         if name == "look":
             return primitives.look(episode.state)
         if name == "chat":
-            messages.append(printable("".join(map(str, arguments[:1])))[:LONGEST_SAID])
+            messages.append(printable("".join(map(str, arguments[:1])))[:LONGEST_MESSAGE])
             return None
         return await _acted(episode, primitives, name, arguments)
 
@@ -192,13 +191,13 @@ def entry_of(program: str) -> str | None:
         >>> entry_of("async function hunt(bot) { async function inner() {} } // async function x(")
         'hunt'
     """
-    depth, found = 0, None
+    depth, name = 0, None
     for token in _tokens(program):
         if token in "{}":
             depth += 1 if token == "{" else -1
         elif depth == 0 and (named := _FUNCTION.fullmatch(token)):
-            found = named[1]
-    return found
+            name = named[1]
+    return name
 
 
 def called_in(code: str) -> frozenset[str]:
@@ -239,6 +238,6 @@ def _tokens(code: str) -> Iterator[str]:
 def _listed(title: str, lines: Sequence[str]) -> list[str]:
     if not lines:
         return []
-    earlier = len(lines) - MOST_TOLD
+    earlier = len(lines) - MOST_LISTED
     more = [f"- ({earlier} earlier)"] if earlier > 0 else []
-    return [f"{title}:", *more, *(f"- {line}" for line in lines[-MOST_TOLD:])]
+    return [f"{title}:", *more, *(f"- {line}" for line in lines[-MOST_LISTED:])]

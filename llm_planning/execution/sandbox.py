@@ -142,7 +142,6 @@ async def run_program(
         entry: an expression, such as `craftCompass(bot)`, whose value is awaited.
         host: answers the calls, one at a time.
         seed: of `Math.random`.
-        limits: what the program may use.
 
     Returns:
         How it ended. Whatever a program does is told here and never raised.
@@ -228,8 +227,6 @@ class _Run:
 
     Args:
         process: just started.
-        host: see `run_program`.
-        limits: see `run_program`.
 
     Attributes:
         calls: how often the program called the host.
@@ -247,8 +244,6 @@ class _Run:
 
         Args:
             ours: this end of what connects the two.
-            program: the sources.
-            entry: see `run_program`.
 
         Returns:
             `ProgramEnd.error`.
@@ -358,7 +353,7 @@ class _Numbered:
         """An error of the program as the model that wrote the last source is told it."""
         if text in _KNOWN:
             return _KNOWN[text]
-        lines = (int(found[1]) - self.above for found in _LINE.finditer(stack))
+        lines = (int(match[1]) - self.above for match in _LINE.finditer(stack))
         line = next((line for line in lines if line > 0), None)
         text = printable(text[:_LONGEST_ERROR])
         return text if line is None else f"{text} (line {line})"

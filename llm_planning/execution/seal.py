@@ -205,10 +205,12 @@ def forbid_calls() -> None:
     code = rules()
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
-    made = _call(_calls()["seccomp"], 1, _FILTER_ALL_THREADS, ctypes.create_string_buffer(program))
-    if made != 0:
+    result = _call(
+        _calls()["seccomp"], 1, _FILTER_ALL_THREADS, ctypes.create_string_buffer(program)
+    )
+    if result != 0:
         # A positive number is the thread that could not be covered.
-        reason = os.strerror(ctypes.get_errno()) if made < 0 else f"thread {made}"
+        reason = os.strerror(ctypes.get_errno()) if result < 0 else f"thread {result}"
         raise UnsealedError(f"seccomp: {reason}")
 
 
@@ -252,6 +254,9 @@ def _call(number: int, *arguments: object) -> int:
     """Makes a system call; -1 is a failure, which `ctypes.get_errno` explains."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
-    passed = [ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments]
-    made: int = libc.syscall(ctypes.c_long(number), *passed)
-    return made
+    passed = [
+        ctypes.c_ulong(argument) if isinstance(argument, int) else argument
+        for argument in arguments
+    ]
+    result: int = libc.syscall(ctypes.c_long(number), *passed)
+    return result

@@ -178,9 +178,6 @@ class SkillLibrary:
         Args:
             option: as the planner writes it.
             primitives: of the domain; they give the arguments.
-
-        Raises:
-            ServingError: the engine that embeds failed.
         """
         words = _words(str(option))
         fitting = [
@@ -196,12 +193,12 @@ class SkillLibrary:
             and (recorded := _words(skill.option)) == words[: len(recorded)]
         ]
         if fitting:
-            *_, skill = max(fitting, key=lambda one: one[:-1])
+            *_, skill = max(fitting, key=lambda ranked: ranked[:-1])
         else:
-            found = await self.nearest(str(option), 1)
-            if not found:
+            nearest = await self.nearest(str(option), 1)
+            if not nearest:
                 return None
-            (skill,) = found
+            (skill,) = nearest
         given = primitives.arguments(option) if skill.option is not None else ()
         call = ", ".join(["bot", *map(dumps, given)])
         return Policy(
@@ -242,8 +239,6 @@ class SkillLibrary:
         already, it gets a number. Code that is there already is counted and not added again.
 
         Args:
-            code: a program.
-            description: what it does.
             option: that it carried out; None keeps the name of the program's entry.
             parent: the skill that it was made from.
 
@@ -270,9 +265,9 @@ class SkillLibrary:
         )
         with self._writing():
             named, known = self._place_for(skill)
-            for one in known:
-                if one.code == named.code and one.primitives == self._primitives:
-                    return self._counted(one, won=True)
+            for version in known:
+                if version.code == named.code and version.primitives == self._primitives:
+                    return self._counted(version, won=True)
             if self._folder is not None:
                 named = self._folder.add(named)
             self._know([named])
@@ -285,11 +280,11 @@ class SkillLibrary:
             if self._folder is not None:
                 # Other processes may have added some.
                 self._know(self._folder.versions(name))
-            known = [one for one in self._known.values() if one.name == name]
-            if all(_words(one.option or "") == _words(skill.option or "") for one in known):
+            known = [version for version in self._known.values() if version.name == name]
+            if all(_words(version.option or "") == _words(skill.option or "") for version in known):
                 break
             name = f"{first}{number}"
-        following = 1 + max((one.number for one in known), default=0)
+        following = 1 + max((version.number for version in known), default=0)
         code = re.sub(rf"(?<![\w$.]){re.escape(skill.name)}(?=\s*\()", name, skill.code)
         return replace(skill, name=name, number=following, code=code), known
 

@@ -40,15 +40,15 @@ class WrittenPlan(Generic[A]):
     @property
     def options(self) -> list[A]:
         """The options alone."""
-        return [one.proposed for one in self.steps]
+        return [step.proposed for step in self.steps]
 
     def to_json(self) -> list[dict[str, str]]:
         """For a trace."""
-        return [{"option": str(one.proposed), "reasoning": one.reasoning} for one in self.steps]
+        return [{"option": str(step.proposed), "reasoning": step.reasoning} for step in self.steps]
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{i}. {one.proposed} ({one.reasoning})" for i, one in enumerate(self.steps, start=1)
+            f"{i}. {step.proposed} ({step.reasoning})" for i, step in enumerate(self.steps, start=1)
         )
 
 
@@ -85,8 +85,6 @@ async def executed_plan(
     An option that is not done after M attempts is left, and the plan goes on with the next.
 
     Args:
-        plan: options, in order.
-        ask: the roles that answered.
         **parts: see `outcome_of`.
     """
 
@@ -109,7 +107,6 @@ async def executed(
 
     Args:
         act: executes options until it ends.
-        ask: the roles that answer, in their domain.
     """
     domain = ask.domain
     policies = await policies_of(domain, ask, settings)
@@ -153,7 +150,6 @@ def outcome_of(
 
     Args:
         plan: the options that were planned, or executed where both go together.
-        ask: the roles that answered.
         metrics: the planner's own metrics.
         trace: the planner's own part of the summary.
         text: the same for people.
@@ -172,25 +168,25 @@ def outcome_of(
             **run.header,
             **trace,
             "oracles": ask.oracles,
-            "executions": [one.to_json() for one in executions.each],
+            "executions": [execution.to_json() for execution in executions.each],
         },
         text="\n\n".join((text, *map(execution_text, executions.each))),
     )
 
 
-def execution_text(one: Executed[Any, Any]) -> str:
+def execution_text(execution: Executed[Any, Any]) -> str:
     """Says for people what was executed: each attempt, what came of it, and the verdict."""
     lines = [
         line
-        for number, attempt in enumerate(one.attempts, start=1)
+        for number, attempt in enumerate(execution.attempts, start=1)
         for line in _attempt_lines(number, attempt)
     ]
-    verdict = "reached" if one.success else "not reached"
-    spent = f"{len(one.attempts)} attempts, {one.minutes:.1f} minutes of the world"
+    verdict = "reached" if execution.success else "not reached"
+    spent = f"{len(execution.attempts)} attempts, {execution.minutes:.1f} minutes of the world"
     lines.append(f"carried out: the goal is {verdict} ({spent})")
-    if (failed := one.first_failed) is not None:
+    if (failed := execution.first_failed) is not None:
         lines.append(f"first attempt that failed: {failed.option} ({failed.feedback})")
-    return "\n".join((*lines, *milestone_lines(one.milestones)))
+    return "\n".join((*lines, *milestone_lines(execution.milestones)))
 
 
 def _attempt_lines(number: int, attempt: Attempt[Any]) -> list[str]:

@@ -94,8 +94,8 @@ def softmax_value(q: Sequence[float], temperature: float) -> float:
         Between the mean and the maximum of `q`.
     """
     highest = max(q)
-    weights = [exp((one - highest) / temperature) for one in q]
-    return sum(w * one for w, one in zip(weights, q, strict=True)) / sum(weights)
+    weights = [exp((value - highest) / temperature) for value in q]
+    return sum(w * value for w, value in zip(weights, q, strict=True)) / sum(weights)
 
 
 def by_softmax(*, gamma: float, temperature: float) -> Backup[S, A]:
@@ -115,7 +115,7 @@ def by_softmax(*, gamma: float, temperature: float) -> Backup[S, A]:
             mean: float = edge.moments or 0.0
             mean += (step.reward - mean) / edge.visits
             edge.moments = mean
-            following = sum([one.visits * one.value for one in edge.nodes])
+            following = sum([child.visits * child.value for child in edge.nodes])
             edge.value = mean + gamma * following / edge.visits
             value_of(node, 0.0)
 

@@ -125,9 +125,7 @@ async def search(
 
     Args:
         root: the start of every descent. Another search of the same root continues its tree.
-        model: see `SearchModel`.
         select: see `Select`; counts simulations in flight.
-        backup: see `Backup`.
         simulations: the most to run; None for as many as begin within `seconds`.
         seconds: by the clock; no simulation but the first is launched later.
         width: the most simulations in flight at once.
@@ -159,7 +157,7 @@ async def search(
         msg = "this tree is being searched already: await that search, or raise its width"
         raise RuntimeError(msg)
     notes = None if (trace := tracing()) is None else trace.search(root)
-    one = _Search(
+    running = _Search(
         root=root,
         model=model,
         select=select,
@@ -177,19 +175,19 @@ async def search(
     root.searched = True
     try:
         if width == 1:
-            await one.run(most, rng, _in_place)
+            await running.run(most, rng, _in_place)
         else:
-            await _in_group(lambda group: one.run(most, rng, group.create_task))
+            await _in_group(lambda group: running.run(most, rng, group.create_task))
     finally:
         root.searched = False
-        _restore(one.changed)
-        for walk in reversed(one.flights):
+        _restore(running.changed)
+        for walk in reversed(running.flights):
             if width > 1:
                 _mark(walk, -1)
             _undo(walk)
         if notes is not None:
             notes.end()
-    return one.launched
+    return running.launched
 
 
 @dataclass(slots=True, kw_only=True)

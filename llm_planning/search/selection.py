@@ -27,8 +27,6 @@ def ucb(q: float, n: int, parent_n: int, c: float) -> float:
     Source: Tree of Options, Section 3.1 i.
 
     Args:
-        q: Q(τ,ω).
-        n: N(τ,ω).
         parent_n: N(τ) without the present visit.
         c: exploration weight.
     """
@@ -41,8 +39,6 @@ def uct(q: float, n: int, parent_n: int, c: float) -> float:
     Source: MC-DML, Section 2.1, eq. 1 (Kocsis and Szepesvári, 2006).
 
     Args:
-        q: Q(s,a).
-        n: N(s,a).
         parent_n: N(s) = Σ_a N(s,a).
         c: exploration weight.
     """
@@ -55,9 +51,6 @@ def puct(q: float, prior: float, n: int, parent_n: int, c: float) -> float:
     Source: LLM-MCTS, Algorithm 1, line 29; MC-DML, eqs. 2 and 3.
 
     Args:
-        q: Q(s,a).
-        prior: π(a|s).
-        n: N(s,a).
         parent_n: N(s) = Σ_a N(s,a).
         c: exploration weight.
     """
@@ -76,12 +69,7 @@ def argmax(scores: Sequence[float]) -> int:
 def select_by_ucb(*, c: float) -> Select[S, A]:
     """Selection by UCB, with N(τ) the visits of the node (Tree of Options, Algorithm 1, line 16).
 
-    Args:
-        c: exploration weight.
-
-    Returns:
-        A function from a node and its edges to the edge to take. It uses `first_play` as the Q of
-        an unvisited edge.
+    The Q of an unvisited edge is its `first_play`.
     """
 
     def select(node: Node[S, A], edges: Sequence[Edge[S, A]]) -> Edge[S, A]:
@@ -99,14 +87,7 @@ def select_by_ucb(*, c: float) -> Select[S, A]:
 
 
 def select_by_uct(*, c: float) -> Select[S, A]:
-    """Selection by `uct`.
-
-    Args:
-        c: exploration weight.
-
-    Returns:
-        A function from a node and its edges to the edge to take.
-    """
+    """Selection by `uct`."""
 
     def select(node: Node[S, A], edges: Sequence[Edge[S, A]]) -> Edge[S, A]:  # noqa: ARG001
         total = sum([edge.visits + edge.in_flight for edge in edges])
@@ -127,18 +108,12 @@ def select_by_puct(*, c: float) -> Select[S, A]:
     (LLM-MCTS, Algorithm 1, lines 24 and 33). At N(s) = 0 every score is 0. Here the limit N(s) → 0+
     decides then: the highest π, the earliest of equals. If only some edges of a node are legal, π
     is renormalised over them.
-
-    Args:
-        c: exploration weight.
-
-    Returns:
-        A function from a node and its edges to the edge to take.
     """
 
     def select(node: Node[S, A], edges: Sequence[Edge[S, A]]) -> Edge[S, A]:
         total = sum([edge.visits + edge.in_flight for edge in edges])
         if not total:
-            return max(edges, key=_prior_of)
+            return max(edges, key=lambda edge: edge.prior)
         share = 1.0 if edges is node.edges else sum([edge.prior for edge in edges]) or 1.0
         best, highest = edges[0], -inf
         for edge in edges:
@@ -149,7 +124,3 @@ def select_by_puct(*, c: float) -> Select[S, A]:
         return best
 
     return select
-
-
-def _prior_of(edge: Edge[S, A]) -> float:
-    return edge.prior

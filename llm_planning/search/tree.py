@@ -145,7 +145,7 @@ class Edge(Generic[S, A]):
             self.node = None
         else:
             drawn = self._drawn or {}
-            self._drawn = {seen: one for seen, one in drawn.items() if one is not node}
+            self._drawn = {seen: child for seen, child in drawn.items() if child is not node}
 
     def __repr__(self) -> str:
         # The representation leaves the node out, because it would repeat the whole subtree.
@@ -158,26 +158,20 @@ def edges_below(root: Node[S, A]) -> Iterator[tuple[int, Edge[S, A]]]:
     while stack:
         depth, edge = stack.pop()
         yield depth, edge
-        below = [one for node in edge.nodes for one in node.edges or ()]
-        stack.extend((depth + 1, one) for one in reversed(below))
+        below = [following for node in edge.nodes for following in node.edges or ()]
+        stack.extend((depth + 1, following) for following in reversed(below))
 
 
 def best_path(root: Node[S, A]) -> list[Edge[S, A]]:
     """Follows argmax Q over visited edges to the end (Tree of Options, Algorithm 1, line 7).
 
     After an action with several outcomes it follows the most frequent one; of equals, the earliest.
-
-    Args:
-        root: the start of the path.
-
-    Returns:
-        The edges, in order.
     """
     path: list[Edge[S, A]] = []
     node: Node[S, A] | None = root
     while node is not None and (visited := [edge for edge in node.edges or () if edge.visits]):
         path.append(max(visited, key=lambda edge: edge.value))
-        node = max(path[-1].nodes, key=lambda one: one.visits, default=None)
+        node = max(path[-1].nodes, key=lambda outcome: outcome.visits, default=None)
     return path
 
 
@@ -185,8 +179,6 @@ def advance(root: Node[S, A], action: A, step: Step[S]) -> Node[S, A]:
     """Returns the root of the subtree that remains after a real step.
 
     Args:
-        root: no search may run on it.
-        action: the real action.
         step: its real outcome; only the observation counts.
 
     Returns:
@@ -228,11 +220,11 @@ def format_tree(root: Node[S, A], label: Callable[[A], str] = str) -> str:
             here = f"{number}{i}."
             lines.append(f"{here} {label(edge.action)} (N:{edge.visits}, Q:{edge.value:.3f})")
             below = edge.outcomes
-            for seen, one in below.items():
+            for seen, child in below.items():
                 if len(below) > 1:
-                    lines.append(f"{number}{i}={seen} (N:{one.visits})")
+                    lines.append(f"{number}{i}={seen} (N:{child.visits})")
                     here = f"{number}{i}={seen}."
-                write(one, here)
+                write(child, here)
 
     write(root, "")
     return "\n".join(lines)

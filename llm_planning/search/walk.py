@@ -69,7 +69,6 @@ class Checkpoint(NamedTuple, Generic[S, A]):
     """A node as it was before a simulation changed its edges, π or memo.
 
     Attributes:
-        node: the node itself.
         priors: π of the edges at that time, shape [edges].
         memo: the search model's notes at that time.
     """
@@ -97,7 +96,6 @@ class Walk(Generic[S, A]):
     """One simulation, from its launch to its backup.
 
     Attributes:
-        rng: its random generator.
         limit: actions after which it ends; None for no limit.
         state: the present state; at first the one from `draw_root`.
         nodes: histories passed, the root first.

@@ -92,7 +92,6 @@ class Columns:
         events: of a trace, in order.
 
     Attributes:
-        texts: the long texts.
         strings: actions, roles and models.
         prompts: id of a system message -> its `prompt` line.
         unused: type -> number of lines that could not be used.
@@ -332,13 +331,12 @@ class Columns:
         self._moment(event, moment_note=self.texts.add_json(note))
 
     def _load(self, event: Event) -> None:
-        row = {
-            "load_at": _number(event.get("at", 0.0)),
-            "load_batch": _count(event["batch"]),
-            "load_waiting": _count(event["waiting"]),
-            "load_capacity": _count(event["capacity"]),
-        }
-        self._row(**row)
+        self._row(
+            load_at=_number(event.get("at", 0.0)),
+            load_batch=_count(event["batch"]),
+            load_waiting=_count(event["waiting"]),
+            load_capacity=_count(event["capacity"]),
+        )
 
 
 def _count(value: object) -> int:

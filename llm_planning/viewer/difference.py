@@ -40,12 +40,12 @@ class Difference:
     values: tuple[Any, Any]
 
 
-def first_difference(one: Sequence[Event], other: Sequence[Event]) -> Difference | None:
+def first_difference(left: Sequence[Event], right: Sequence[Event]) -> Difference | None:
     """The first lines that differ; None if all that can be compared is equal."""
-    asked = all(any(event["type"] == "role" for event in events) for events in (one, other))
+    asked = all(any(event["type"] == "role" for event in events) for events in (left, right))
     apart = _TYPES_APART if asked else _TYPES_APART | _QUESTIONS
     for (place, mine), (at, theirs) in zip_longest(
-        _comparable(one, apart), _comparable(other, apart), fillvalue=(-1, None)
+        _comparable(left, apart), _comparable(right, apart), fillvalue=(-1, None)
     ):
         if mine == theirs:
             continue

@@ -30,7 +30,7 @@ def outcome_there(events: Sequence[Event]) -> dict[str, Any]:
     Of a trace that is cut off, the plan is what was carried out.
     """
     line = next((event for event in events if event["type"] == "outcome"), {})
-    carried_out = [str(one.get("action", "")) for one in events if one["type"] == "execution"]
+    carried_out = [str(event.get("action", "")) for event in events if event["type"] == "execution"]
     success, plan, metrics, seconds = (
         line.get(key) for key in ("success", "plan", "metrics", "seconds")
     )

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from llm_planning.experiments.leads import Lead
     from llm_planning.experiments.ledger import Ledger
-    from llm_planning.experiments.measures import Measured
     from llm_planning.experiments.runs import RunRecord, Runs
     from llm_planning.experiments.statistics import Estimate
 
@@ -66,11 +65,7 @@ class ListedTrial:
 
 
 def read_trials(ledger: Ledger) -> list[ListedTrial]:
-    """Every trial of a ledger's sweep, those with a result first.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
+    """Every trial of a ledger's sweep, those with a result first."""
     finished = set()
     trials = []
     for row in ledger.rows():
@@ -96,7 +91,6 @@ def spread(trials: Iterable[ListedTrial], most: int) -> list[ListedTrial]:
 
     Args:
         trials: in the order of the sweep.
-        most: how many, at most.
     """
     cells: Counter[tuple[object, ...]] = Counter()
     placed = []
@@ -105,7 +99,7 @@ def spread(trials: Iterable[ListedTrial], most: int) -> list[ListedTrial]:
             cell = tuple(trial.record[field] for field in ("planner", "domain", "task"))
             placed.append((cells[cell], trial))
             cells[cell] += 1
-    placed.sort(key=lambda one: one[0])
+    placed.sort(key=lambda ranked: ranked[0])
     return [trial for _, trial in placed[:most]]
 
 
@@ -114,15 +108,7 @@ def sweep_data(
     provenances: Mapping[str, Mapping[str, Any]],
     trials: Sequence[ListedTrial],
 ) -> dict[str, Any]:
-    """Everything that the page of a sweep shows, but for the links to pages of trials.
-
-    Args:
-        sweep: as the ledger has it.
-        provenances: as the ledger has them.
-
-    Raises:
-        MeasureError: a metric that is measured is not a number.
-    """
+    """Everything that the page of a sweep shows, but for the links to pages of trials."""
     runs = runs_of(trial.record for trial in trials)
     fields = swept(runs.all)
     every = [("planner", *fields)] if len(fields) > 1 else []
@@ -158,15 +144,15 @@ def sweep_data(
         "unlisted": len(trials[MOST_ROWS:]),
         "errors": [[_cut(error), count] for error, count in errors.most_common(_MOST_ERRORS)],
         "other_errors": max(0, len(errors) - _MOST_ERRORS),
-        "provenance": [_made_with(one) for one in provenances.values()],
+        "provenance": [_made_with(provenance) for provenance in provenances.values()],
     }
 
 
 def _absent(sweep: Mapping[str, Any], runs: Runs) -> dict[str, Any]:
-    found = absences(sweep, ((record["planner"], record["domain"]) for record in runs.all))
+    missing = absences(sweep, ((record["planner"], record["domain"]) for record in runs.all))
     return {
         planner: {domain: asdict(absence) for domain, absence in reasons.items()}
-        for planner, reasons in found.items()
+        for planner, reasons in missing.items()
     }
 
 
@@ -187,7 +173,7 @@ def _grouping(
         "groups": _groups(runs, by),
         "tasks": _groups(runs, (*by, "domain", "task")),
         "domains": _groups(runs, (*by, "domain")) if several else [],
-        "leads": [_lead(one) for one in leads(runs, by=by)],
+        "leads": [_lead(lead) for lead in leads(runs, by=by)],
     }
 
 
@@ -203,14 +189,13 @@ def _groups(runs: Runs, by: Sequence[str]) -> list[dict[str, Any]]:
             "done": group.done,
             "failed": group.failed,
             "pending": group.pending,
-            **{name: _measured(one) for name, one in group.measured.items()},
+            **{
+                name: {**_estimate(measured.estimate), "without": measured.without}
+                for name, measured in group.measured.items()
+            },
         }
         for group in summary(runs, by=by).groups
     ]
-
-
-def _measured(measured: Measured) -> dict[str, Any]:
-    return {**_estimate(measured.estimate), "without": measured.without}
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
@@ -274,15 +259,15 @@ def _columns(trials: Sequence[ListedTrial], fields: Sequence[str]) -> dict[str, 
 
 def _coded(values: Sequence[Any]) -> dict[str, Any]:
     places: dict[Any, int] = {}
-    kept: list[object] = []
+    unique: list[object] = []
     at = []
     for value in values:
         key = distinct(value)
         if key not in places:
-            places[key] = len(kept)
-            kept.append(_plain(value))
+            places[key] = len(unique)
+            unique.append(_plain(value))
         at.append(places[key])
-    return {"values": kept, "at": at}
+    return {"values": unique, "at": at}
 
 
 def _plain(value: object) -> object:

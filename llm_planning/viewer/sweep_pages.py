@@ -95,7 +95,7 @@ def trace_page(ledger: Ledger, key: str, sha256: str) -> bytes:
     """
     events = ledger.trace(key, sha256)
     header = events[0] if "format" in events[0] else {}
-    events = [one for one in events if one["type"] not in {"header", "end"}]
+    events = [event for event in events if event["type"] not in {"header", "end"}]
     name = f"seed {header['seed']}" if "seed" in header else key[:8]
     return trial_page([ReadTrace(name=name, header=header, events=events, damage=())])
 
@@ -113,7 +113,7 @@ class _Files:
 
     def folder(self, path: Path) -> None:
         """Makes a folder and those above it."""
-        missing = [one for one in (path, *path.parents) if not one.is_dir()]
+        missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
         self._made += reversed(missing)
         make_folder(path)
 

@@ -23,13 +23,13 @@ _IN_TREE = "tree"
 def trial_page(traces: Sequence[ReadTrace]) -> bytes:
     """The HTML of a page of one trace, or of two."""
     blocks: dict[str, bytes] = {}
-    for place, one in enumerate(traces):
-        blocks |= {f"{place}-{name}": content for name, content in _blocks(one).items()}
-    both: dict[str, Any] = {"traces": len(traces), "difference": None}
+    for place, trace in enumerate(traces):
+        blocks |= {f"{place}-{name}": content for name, content in _blocks(trace).items()}
+    about: dict[str, Any] = {"traces": len(traces), "difference": None}
     if len(traces) == 2:
-        found = first_difference(traces[0].events, traces[1].events)
-        both["difference"] = found and asdict(found)
-    blocks["page"] = json_text(both).encode()
+        difference = first_difference(traces[0].events, traces[1].events)
+        about["difference"] = difference and asdict(difference)
+    blocks["page"] = json_text(about).encode()
     return page("trial", title=" and ".join(map(_title, traces)), blocks=blocks)
 
 

@@ -236,7 +236,7 @@ def test_the_grammar_writes_and_reads_every_action():
         every = RULES[rules].every("abcde")
         assert len(set(map(str, every))) == number
         assert [grammar.read(grammar.write(one)) for one in every] == every
-        assert grammar.told.startswith("An option is `")
+        assert grammar.instruction.startswith("An option is `")
 
 
 PREDICTED = {

@@ -83,7 +83,7 @@ async def test_what_a_model_reads():
     first, second = said["decompose"]
     assert first[0] == second[0]
     assert FIGURE_3.about in first[0]
-    assert FIGURE_3.grammar.told in first[0]
+    assert FIGURE_3.grammar.instruction in first[0]
     assert FIGURE_3.describe(START) in said["judge"][0][1]
     assert said["judge"][4][1].endswith("It serves: stack y r")
 

@@ -215,7 +215,7 @@ async def test_the_functions_cannot_be_defined_anew():
 
 def test_a_model_is_told_every_function():
     names = set(re.findall(r'^    "(\w+)",$', PRIMITIVES.prelude, re.MULTILINE))
-    assert names == set(re.findall(r"^- (\w+)\(", PRIMITIVES.told, re.MULTILINE))
+    assert names == set(re.findall(r"^- (\w+)\(", PRIMITIVES.manual, re.MULTILINE))
     for name in names:
         with pytest.raises(CallError, match=rf"{name}\(bot, "):
             PRIMITIVES.action(name, [None])

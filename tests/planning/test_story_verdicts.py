@@ -12,9 +12,9 @@ from llm_planning.environments.textgame.jericho_commands import ENTER
 from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
 from llm_planning.environments.textgame.story_verdicts import (
     asks_what_now,
+    points_in,
     printed_ending,
     status_score,
-    told_points,
 )
 
 needs_jericho = pytest.mark.skipif(
@@ -86,7 +86,7 @@ def test_other_words_are_no_last_question(words):
     ],
 )
 def test_points_are_read_in_the_words_of_infocom_and_inform(words, points):
-    assert told_points(words) == points
+    assert points_in(words) == points
 
 
 def test_the_status_line_of_version_3_tells_the_score():

@@ -85,7 +85,7 @@ class Blocks:
 
     def moved(self, block: str, to: str) -> Blocks:
         """The state after a block, with all that stands on it, was put on a block or the table."""
-        return Blocks(tuple((one, to if one == block else under) for one, under in self.on))
+        return Blocks(tuple((other, to if other == block else under) for other, under in self.on))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,6 @@ class BlockAction:
     """An action.
 
     Attributes:
-        verb: of the rules.
         block: what it is done to.
         onto: the second block of `stack`, and of the standard `unstack`.
 
@@ -167,8 +166,6 @@ def state_text(state: Blocks, *, texts: Texts, hand: bool) -> str:
     """A state in words: clear blocks first, then what each block stands on.
 
     Args:
-        state: any.
-        texts: how it is written.
         hand: whether the hand is told of, as in the standard rules.
     """
     facts = [
@@ -188,14 +185,14 @@ def towers(state: Blocks) -> list[str]:
         ['c on a on b on table', 'd on table']
     """
     above = state.above
-    found = []
+    lines = []
     for base, under in state.on:
         if under == TABLE:
             pile = [base]
             while pile[-1] in above:
                 pile.append(above[pile[-1]])
-            found.append(" on ".join((*reversed(pile), TABLE)))
-    return found
+            lines.append(" on ".join((*reversed(pile), TABLE)))
+    return lines
 
 
 def goal_text(goal: Goal, *, texts: Texts) -> str:
@@ -245,6 +242,6 @@ def _written(facts: Iterable[Fact], texts: Texts, without: Iterable[Fact] = ()) 
     if texts == "predicates":
         denied = (f"(not {fact_text(fact)})" for fact in without)
         return " ".join((*map(fact_text, facts), *denied))
-    said = (_ENGLISH[predicate].format(*blocks) for predicate, *blocks in facts)
+    affirmed = (_ENGLISH[predicate].format(*blocks) for predicate, *blocks in facts)
     denied = (_DENIED[predicate].format(*blocks) for predicate, *blocks in without)
-    return " ".join((*said, *denied))
+    return " ".join((*affirmed, *denied))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import cache, cached_property, lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from llm_base.files import at_home
-from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.domain import Domain, DomainError, Step, wording_of
 from llm_planning.environments.blocksworld.blocks import (
     TABLE,
     BlockAction,
@@ -23,11 +22,7 @@ from llm_planning.environments.blocksworld.blocks import (
     towers,
 )
 from llm_planning.environments.blocksworld.generator import FOUR_BLOCKS, TABLE_6, problems
-from llm_planning.environments.blocksworld.language import (
-    BlockGrammar,
-    BlockStateModel,
-    language,
-)
+from llm_planning.environments.blocksworld.language import BlockGrammar, BlockStateModel, language
 from llm_planning.environments.blocksworld.pddl import hash_of, read_problems
 from llm_planning.environments.blocksworld.pddl_text import PddlError
 from llm_planning.environments.blocksworld.rules import DIALECT_RULES, RULES, RuleName
@@ -57,12 +52,9 @@ class Blocksworld(Domain[Blocks, BlockAction]):
     Nothing is drawn, and every seed has the same start.
 
     Args:
-        puzzle: start and goal.
         rules: `variant`, in which whole piles are moved, `standard` or `handless`.
-        texts: how states and goals are written.
 
     Attributes:
-        puzzle: as given.
         optimum: actions of a shortest plan from the start.
         no_plan: why no plan reaches the goal; empty if one does.
     """
@@ -81,9 +73,9 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         self.mechanics = rules
         self._texts = texts
         self.goal = goal_text(puzzle.goal, texts=texts)
-        self.about = self._rules.told
+        self.about = self._rules.about
         self.grammar, self.state_model = language(rules, puzzle.start.names)
-        self.wording = _wording() if rules == "variant" else {}
+        self.wording = wording_of(__package__) if rules == "variant" else {}
         self.example = self._examples()
         self._plan = _remembered(puzzle.goal, rules)
 
@@ -174,16 +166,16 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         block, onto = subtask.block, subtask.onto
         kinds = {
             "block": [
-                one
-                for one in every
-                if one.verb == subtask.verb and (one.block == block) != (one.onto == onto)
+                action
+                for action in every
+                if action.verb == subtask.verb and (action.block == block) != (action.onto == onto)
             ],
             "verb": [
-                one
-                for one in every
-                if one.verb != subtask.verb
-                and one.block == block
-                and (not onto or one.onto in {"", onto})
+                action
+                for action in every
+                if action.verb != subtask.verb
+                and action.block == block
+                and (not onto or action.onto in {"", onto})
             ],
         }
         return {kind: written for kind, written in kinds.items() if written}
@@ -194,11 +186,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         return spared(self.puzzle.goal, state, action)
 
     def _need_variant(self) -> None:
-        """Refuses what only the variant has.
-
-        Raises:
-            DomainError: the rules are the standard ones.
-        """
+        """Refuses what only the variant has."""
         if self._rules_name != "variant":
             raise DomainError(
                 "subtasks of Blocksworld follow the variant's rules: set rules=variant"
@@ -215,23 +203,16 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         return tuple(pairs)
 
 
-@cache
-def _wording() -> Mapping[str, str]:
-    """Template of Tree of Options or DRIP -> the blocks that replace its own."""
-    folder = files(__package__) / "prompts"
-    return {name: (folder / f"{name}.j2").read_text("utf-8") for name in ("drip", "dynamics")}
-
-
 def _remembered(goal: Goal, rules: RuleName) -> Callable[[Blocks], Sequence[BlockAction]]:
     @lru_cache(ADVICE_KEPT)
-    def found(state: Blocks) -> Sequence[BlockAction] | str:
+    def plan_or_reason(state: Blocks) -> Sequence[BlockAction] | str:
         try:
             return tuple(shortest_plan(state, goal, rules))
         except UnsolvedError as error:
             return str(error)
 
     def plan(state: Blocks) -> Sequence[BlockAction]:
-        known = found(state)
+        known = plan_or_reason(state)
         if isinstance(known, str):
             raise UnsolvedError(known)
         return known
@@ -295,7 +276,7 @@ def _open(task: str, settings: BlocksworldSettings) -> Blocksworld | Several:
     _refuse_unread(task, settings)
     puzzles = _puzzles(task, settings)
     if settings.problem is None and os.path.isdir(at_home(settings.pddl)):
-        worlds = {name: _opened(one, settings) for name, one in puzzles.items()}
+        worlds = {name: _opened(puzzle, settings) for name, puzzle in puzzles.items()}
         return Several(worlds, seconds=settings.problem_seconds)
     number = settings.problem or 1
     if number > len(puzzles):
@@ -315,17 +296,13 @@ def _puzzles(task: str, settings: BlocksworldSettings) -> Mapping[str, Puzzle | 
         return read_problems(settings.pddl, rules=rules)
     if task in GENERATED:
         drawn = problems(GENERATED[task], seed=settings.problem_seed)
-        return {one.name: one for one in drawn}
+        return {puzzle.name: puzzle for puzzle in drawn}
     only = _section_4_1_4()
     return {only.name: only}
 
 
 def _refuse_unread(task: str, settings: BlocksworldSettings) -> None:
-    """Refuses settings that the problems do not read.
-
-    Raises:
-        SettingsError: names the setting and what to do.
-    """
+    """Refuses settings that the problems do not read."""
     where = _where(task, settings)
     is_drawn = task in GENERATED and not settings.pddl
     seed = BlocksworldSettings.model_fields["problem_seed"].default
@@ -339,8 +316,8 @@ def _refuse_unread(task: str, settings: BlocksworldSettings) -> None:
         raise SettingsError(
             f"setting rules=file is not possible with {where}: it has no file; write one of {known}"
         )
-    one = settings.problem is not None or not os.path.isdir(at_home(settings.pddl))
-    if one and settings.problem_seconds is not None:
+    single = settings.problem is not None or not os.path.isdir(at_home(settings.pddl))
+    if single and settings.problem_seconds is not None:
         raise SettingsError(
             f"setting problem_seconds={settings.problem_seconds:g} is not possible for one "
             "problem: it is for those of a folder; leave it out"

@@ -32,7 +32,6 @@ def problems(counts: Mapping[int, int], *, seed: int) -> list[Puzzle]:
 
     Args:
         counts: number of blocks -> number of problems.
-        seed: of all draws.
 
     Returns:
         Problems whose goals ask for something that does not hold at the start. They are named after

@@ -54,8 +54,8 @@ def _circle(stated: dict[str, Fact]) -> str:
             circle.append(under)
             under = below[under]
         if under == block:
-            told = " ".join(fact_text(stated[one]) for one in circle)
-            return f"{quote(told)[1:-1]} go in a circle"
+            circle_text = " ".join(fact_text(stated[member]) for member in circle)
+            return f"{quote(circle_text)[1:-1]} go in a circle"
     return ""
 
 
@@ -75,7 +75,6 @@ def definite(goal: Goal, blocks: Sequence[str]) -> Iterator[Goal]:
     """The goals by one of which a goal is reached; none of them has a vague fact.
 
     Args:
-        goal: any.
         blocks: all that there are.
 
     Yields:
@@ -83,9 +82,9 @@ def definite(goal: Goal, blocks: Sequence[str]) -> Iterator[Goal]:
     """
     choices = [
         [
-            (one, fact[1]) if fact[0] == "clear" else (fact[1], one)
-            for one in blocks
-            if one != fact[1]
+            (block, fact[1]) if fact[0] == "clear" else (fact[1], block)
+            for block in blocks
+            if block != fact[1]
         ]
         for fact in vague(goal)
     ]

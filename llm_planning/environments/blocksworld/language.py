@@ -21,16 +21,11 @@ HELD = "hand"
 
 
 class BlockGrammar(OneOf[BlockAction]):
-    """The grammar of all actions on some blocks.
-
-    Args:
-        rules: say which there are.
-        blocks: their names.
-    """
+    """The grammar of all actions on some blocks."""
 
     def __init__(self, rules: Rules, blocks: Sequence[str]) -> None:
         super().__init__(rules.every(blocks))
-        self.told = rules.form
+        self.instruction = rules.form
 
 
 class BlockStateModel:
@@ -38,7 +33,6 @@ class BlockStateModel:
 
     Args:
         rules: say whether a block can be held.
-        blocks: their names.
 
     Attributes:
         answer: a field for each block, with the name of what it stands on.
@@ -49,7 +43,7 @@ class BlockStateModel:
         fields: dict[str, Any] = {}
         for number, block in enumerate(blocks):
             under = (TABLE, *((HELD,) if rules.hand else ()), *blocks)
-            others = tuple(one for one in under if one != block)
+            others = tuple(support for support in under if support != block)
             # The names of blocks are foreign: as names of fields they could mean something else.
             fields[f"block_{number}"] = (Literal[others], Field(alias=block))
         self.answer: type[BaseModel] = create_model("Standing", **fields)
@@ -72,13 +66,13 @@ class BlockStateModel:
         Returns:
             The state, and each claim that was not followed, such as "a on b" -> 1.
         """
-        said = prediction.model_dump(by_alias=True)
+        claims = prediction.model_dump(by_alias=True)
         before = state.below
         below: dict[str, str] = {}
         held: str | None = None
         refused: dict[str, int] = {}
         for block in self._blocks:
-            under = said[block]
+            under = claims[block]
             if under == HELD and held is None:
                 held = block
                 continue

@@ -54,23 +54,23 @@ def read_problems(name: str, *, rules: RuleName | None = None) -> Mapping[str, P
         return {only.path.name: read_problem(only, rules=rules, domains={})}
     read = [_file(path) for path in files]
     domains = {
-        word: one.domain
-        for one in read
-        if isinstance(one, PddlFile) and one.domain is not None
-        for word in list(words_of(one.domain[1]))[1:2]
+        word: file.domain
+        for file in read
+        if isinstance(file, PddlFile) and file.domain is not None
+        for word in list(words_of(file.domain[1]))[1:2]
     }
-    found: dict[str, Puzzle | PddlError] = {}
-    for path, one in zip(files, read, strict=True):
-        if isinstance(one, PddlError):
-            found[path.name] = one
-        elif one.problem is not None or one.domain is None:
+    problems: dict[str, Puzzle | PddlError] = {}
+    for path, file in zip(files, read, strict=True):
+        if isinstance(file, PddlError):
+            problems[path.name] = file
+        elif file.problem is not None or file.domain is None:
             try:
-                found[path.name] = read_problem(one, rules=rules, domains=domains)
+                problems[path.name] = read_problem(file, rules=rules, domains=domains)
             except PddlError as error:
-                found[path.name] = error
-    if not found:
+                problems[path.name] = error
+    if not problems:
         raise PddlError(f"pddl={name} has no problem: name a folder with files *.pddl, or a file")
-    return found
+    return problems
 
 
 def _file(path: Path) -> PddlFile | PddlError:
@@ -111,12 +111,12 @@ def _files(name: str) -> list[Path]:
     if not os.path.isdir(place):
         return [Path(place)]
     try:
-        files = [one for one in os.listdir(place) if one.lower().endswith(".pddl")]
+        files = [entry for entry in os.listdir(place) if entry.lower().endswith(".pddl")]
     except OSError as error:
         raise PddlError(f"pddl={name} cannot be read: {error.strerror}") from error
     if len(files) > MOST_PROBLEMS:
         raise PddlError(f"pddl={name} has {len(files)} files, more than {MOST_PROBLEMS}")
-    return [Path(place, one) for one in sorted(files, key=_by_number)]
+    return [Path(place, entry) for entry in sorted(files, key=_by_number)]
 
 
 def write_problem(puzzle: Puzzle) -> str:

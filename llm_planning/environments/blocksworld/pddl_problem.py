@@ -94,8 +94,8 @@ def read_problem(
     """
     path = file.path
     if file.problem is None:
-        found = "it defines nothing" if file.domain is None else "it defines a domain"
-        refuse(path, f"{found}, where (define (problem ...) ...) is expected")
+        content = "it defines nothing" if file.domain is None else "it defines a domain"
+        refuse(path, f"{content}, where (define (problem ...) ...) is expected")
     sections = _sections(path, file.problem[2:])
     blocks, robots = _objects(path, sections[":objects"], _hands(sections[":init"]))
     if len(sections[":goal"]) != 1:
@@ -103,14 +103,14 @@ def read_problem(
         refuse(path, f"(:goal ...) has {parts} parts: write one fact or one (and ...)")
     predicates = _MYSTERY if _names(sections[":init"]) & _MYSTERY.keys() else _PREDICATES
     reader = _Facts(path, blocks, robots, predicates)
-    said = reader.facts(_changing(sections[":init"]), "start")
+    facts = reader.facts(_changing(sections[":init"]), "start")
     name = next(words_of(sections.get(":domain", [])), "")
     definition = file.domain or domains.get(name)
     if ":metric" in sections and definition is not None and not _costs_are_even(definition):
         refuse(path, "its domain's actions differ in cost: only the number of actions is minimized")
-    dialect = _dialect(name, definition, said, predicates)
+    dialect = _dialect(name, definition, facts, predicates)
     by = rules or DIALECT_RULES[dialect]
-    start = _start(path, blocks, said, hand=dialect != "three operators" and by != "handless")
+    start = _start(path, blocks, facts, hand=dialect != "three operators" and by != "handless")
     if start.held is not None and not RULES[by].hand:
         by_them = "by the variant" if by == "variant" else f"by rules={by}"
         refuse(
@@ -144,30 +144,29 @@ def _sections(path: Path, parts: Iterable[Expression]) -> dict[str, list[Express
 def _hands(init: Iterable[Expression]) -> list[str]:
     """What has an empty hand at the start: so a robot is known where objects have no types."""
     return [
-        one[1]
-        for one in init
-        if isinstance(one, list)
-        and len(one) == 2
-        and isinstance(one[1], str)
-        and isinstance(one[0], str)
-        and _PREDICATES.get(one[0]) == ("handempty", 0)
+        fact[1]
+        for fact in init
+        if isinstance(fact, list)
+        and len(fact) == 2
+        and isinstance(fact[1], str)
+        and isinstance(fact[0], str)
+        and _PREDICATES.get(fact[0]) == ("handempty", 0)
     ]
 
 
 def _objects(
-    path: Path, said: Sequence[Expression], hands: Iterable[str]
+    path: Path, objects: Sequence[Expression], hands: Iterable[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the blocks, sorted, and that of the robot, if it is named.
 
     Args:
-        path: of the file.
-        said: the objects, perhaps with types.
+        objects: perhaps with types.
         hands: objects or constants that are robots whatever their type.
     """
     names: list[str] = []
     robots: list[str] = []
     untyped = 0
-    words = iter(said)
+    words = iter(objects)
     for word in words:
         if word == "-":
             kind = next(words, "nothing")
@@ -197,19 +196,19 @@ def _objects(
     return tuple(sorted(names)), tuple(robots)
 
 
-def _names(said: Iterable[Expression]) -> set[str]:
+def _names(facts: Iterable[Expression]) -> set[str]:
     """The predicates of facts."""
-    heads = (one[0] for one in said if isinstance(one, list) and one)
+    heads = (fact[0] for fact in facts if isinstance(fact, list) and fact)
     return {head for head in heads if isinstance(head, str)}
 
 
-def _changing(said: Iterable[Expression]) -> list[Expression]:
+def _changing(facts: Iterable[Expression]) -> list[Expression]:
     """The facts of a start without the cost so far and without those that never change."""
     return [
-        one
-        for one in said
-        if not isinstance(one, list)
-        or (one[:2] != ["=", _COST] and _names([one]).isdisjoint(_POSSIBLE))
+        fact
+        for fact in facts
+        if not isinstance(fact, list)
+        or (fact[:2] != ["=", _COST] and _names([fact]).isdisjoint(_POSSIBLE))
     ]
 
 
@@ -219,15 +218,15 @@ def _costs_are_even(definition: Sequence[Expression]) -> bool:
     actions = 0
     waiting = list(definition)
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, list):
-            actions += one[:1] == [":action"]
-            if one[:2] == ["increase", _COST]:
-                costs.append(one)
-            waiting += one
+        expression = waiting.pop()
+        if isinstance(expression, list):
+            actions += expression[:1] == [":action"]
+            if expression[:2] == ["increase", _COST]:
+                costs.append(expression)
+            waiting += expression
     first = costs[0][-1] if costs else "0"
     every_action = len(costs) in {0, actions}
-    return every_action and isinstance(first, str) and all(one[2:] == [first] for one in costs)
+    return every_action and isinstance(first, str) and all(cost[2:] == [first] for cost in costs)
 
 
 def _dialect(
@@ -252,8 +251,6 @@ class _Facts:
     """Reads facts.
 
     Attributes:
-        path: of the file.
-        blocks: that there are.
         robots: the names of the hand; at most one.
         predicates: as written -> as they are called here, and the number of their blocks.
     """
@@ -263,59 +260,60 @@ class _Facts:
     robots: Sequence[str]
     predicates: Mapping[str, tuple[str, int]]
 
-    def facts(self, said: Iterable[Expression], of: str) -> list[Fact]:
+    def facts(self, expressions: Iterable[Expression], of: str) -> list[Fact]:
         """The different facts of the start or of the goal, each with the predicate's own name."""
-        return list(dict.fromkeys(self._fact(one, of) for one in said))
+        return list(dict.fromkeys(self._fact(expression, of) for expression in expressions))
 
-    def literals(self, said: Iterable[Expression]) -> dict[tuple[bool, Fact], None]:
+    def literals(self, expressions: Iterable[Expression]) -> dict[tuple[bool, Fact], None]:
         """The different facts of the goal in their order, each with whether it has to hold."""
-        found: dict[tuple[bool, Fact], None] = {}
-        for one in _conjuncts(said):
-            if isinstance(one, list) and one[:1] == ["not"] and len(one) == 2:
-                found[False, self._fact(one[1], "goal")] = None
+        literals: dict[tuple[bool, Fact], None] = {}
+        for expression in _conjuncts(expressions):
+            if isinstance(expression, list) and expression[:1] == ["not"] and len(expression) == 2:
+                literals[False, self._fact(expression[1], "goal")] = None
             else:
-                found[True, self._fact(one, "goal")] = None
-        return found
+                literals[True, self._fact(expression, "goal")] = None
+        return literals
 
-    def _fact(self, said: Expression, of: str) -> Fact:
-        words = [one for one in said if isinstance(one, str)] if isinstance(said, list) else []
-        if not words or len(words) != len(said):
-            refuse(self.path, f"the {of} has {quoted(said)}, which is no fact of Blocksworld")
+    def _fact(self, expression: Expression, of: str) -> Fact:
+        words = (
+            [word for word in expression if isinstance(word, str)]
+            if isinstance(expression, list)
+            else []
+        )
+        if not words or len(words) != len(expression):
+            refuse(self.path, f"the {of} has {quoted(expression)}, which is no fact of Blocksworld")
         predicate, *blocks = words
-        told = f"the {of} has the fact {quoted(said)}"
+        finding = f"the {of} has the fact {quoted(expression)}"
         if predicate not in self.predicates:
             known = remedy(predicate, self.predicates)
-            refuse(self.path, f"{told}, which is not of Blocksworld; {known}")
+            refuse(self.path, f"{finding}, which is not of Blocksworld; {known}")
         name, number = self.predicates[predicate]
         if predicate in _OF_THE_HAND:
-            blocks = [one for one in blocks if one not in self.robots]
+            blocks = [block for block in blocks if block not in self.robots]
         if len(blocks) != number:
-            refuse(self.path, f"{told}: ({predicate} ...) takes {number} blocks")
+            refuse(self.path, f"{finding}: ({predicate} ...) takes {number} blocks")
         for block in blocks:
             if block not in self.blocks:
                 where = f"which is not in (:objects ...): {remedy(block, self.blocks)}"
-                refuse(self.path, f"{told} about {quote(block)}, {where}")
+                refuse(self.path, f"{finding} about {quote(block)}, {where}")
         return (name, *blocks)
 
 
-def _conjuncts(said: Iterable[Expression]) -> Iterator[Expression]:
+def _conjuncts(parts: Iterable[Expression]) -> Iterator[Expression]:
     """The parts of a goal, with those of every (and ...) in the place of it."""
-    waiting = list(said)[::-1]
+    waiting = list(parts)[::-1]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, list) and one[:1] == ["and"]:
-            waiting += one[:0:-1]
+        part = waiting.pop()
+        if isinstance(part, list) and part[:1] == ["and"]:
+            waiting += part[:0:-1]
         else:
-            yield one
+            yield part
 
 
 def _start(path: Path, blocks: Sequence[str], facts: Sequence[Fact], *, hand: bool) -> Blocks:
     """s_0 of its facts.
 
     Args:
-        path: of the file.
-        blocks: that there are.
-        facts: of the start.
         hand: whether the start has to say what the hand holds.
 
     Raises:
@@ -365,8 +363,8 @@ def _goal(
         if fact[0] not in {"handempty", "handfull", "holding"}:
             asked[holds].append(fact)
         elif holds != (fact[0] == "handempty"):
-            told = fact_text(fact) if holds else f"(not {fact_text(fact)})"
-            refuse(path, f"the goal has the fact {told}: no goal may ask for a held block")
+            text = fact_text(fact) if holds else f"(not {fact_text(fact)})"
+            refuse(path, f"the goal has the fact {text}: no goal may ask for a held block")
     facts, without = asked[True], tuple(sorted(asked[False]))
     if not facts and not without:
         refuse(path, "the goal asks for nothing: write facts with on, ontable or clear")
@@ -374,10 +372,10 @@ def _goal(
     clear = tuple(sorted(fact[1] for fact in facts if fact[0] == "clear"))
     goal = Goal(tuple(sorted(pairs)), clear, without)
     if len(vague(goal)) > MOST_VAGUE:
-        told = " ".join(f"(not {fact_text(fact)})" for fact in vague(goal))
+        text = " ".join(f"(not {fact_text(fact)})" for fact in vague(goal))
         refuse(
             path,
-            f"the goal has {quote(told)[1:-1]}, {len(vague(goal))} facts that name no place: up to "
+            f"the goal has {quote(text)[1:-1]}, {len(vague(goal))} facts that name no place: up to "
             f"{MOST_VAGUE} are possible",
         )
     why = contradiction(facts, without)
@@ -391,5 +389,5 @@ def _below(facts: Iterable[Fact]) -> set[tuple[str, str]]:
     return {(fact[1], fact[2] if fact[0] == "on" else TABLE) for fact in facts}
 
 
-def _contradict(path: Path, one: Fact, other: Fact) -> None:
-    refuse(path, f"the start is not possible: {fact_text(one)} contradicts {fact_text(other)}")
+def _contradict(path: Path, first: Fact, second: Fact) -> None:
+    refuse(path, f"the start is not possible: {fact_text(first)} contradicts {fact_text(second)}")

@@ -34,13 +34,13 @@ class PddlError(DomainError):
     """A file is no problem of Blocksworld; the message names the file and what is wrong in it."""
 
 
-def refuse(path: Path, said: str) -> NoReturn:
+def refuse(path: Path, reason: str) -> NoReturn:
     """Refuses a file.
 
     Raises:
         PddlError: always.
     """
-    raise PddlError(f"{path}: {said}")
+    raise PddlError(f"{path}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,6 @@ class PddlFile:
     """What a file defines.
 
     Attributes:
-        path: of the file.
         problem: the parts of `(define (problem ...) ...)`; None if there is none.
         domain: the parts of `(define (domain ...) ...)`; None if there is none.
     """
@@ -72,18 +71,18 @@ def read_file(path: Path) -> PddlFile:
         raise PddlError(f"{path}: it cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise PddlError(f"{path}: no file can have this name") from error
-    found: dict[str, list[Expression]] = {}
+    forms: dict[str, list[Expression]] = {}
     for line, form in _forms(path, content):
         kind = _kind(form)
-        if not found and form[:1] != ["define"]:
+        if not forms and form[:1] != ["define"]:
             refuse(path, "it does not begin with (define (problem ...")
-        if found and (kind not in {"problem", "domain"} or kind in found):
+        if forms and (kind not in {"problem", "domain"} or kind in forms):
             beside = "one problem may stand in a file, and its domain"
             refuse(path, f"line {line}: '(' stands outside of (define ...): {beside}")
-        found[kind] = form
-    if not found:
+        forms[kind] = form
+    if not forms:
         refuse(path, "it has nothing in it")
-    return PddlFile(path, found.get("problem"), found.get("domain"))
+    return PddlFile(path, forms.get("problem"), forms.get("domain"))
 
 
 def _kind(form: Sequence[Expression]) -> str:
@@ -132,11 +131,11 @@ def words_of(expression: Expression) -> Iterator[str]:
     """Every word of an expression, at any depth, in its order."""
     waiting = [expression]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
         else:
-            waiting += reversed(one)
+            waiting += reversed(part)
 
 
 def quoted(expression: Expression) -> str:
@@ -144,10 +143,10 @@ def quoted(expression: Expression) -> str:
     words: list[str] = []
     waiting = [expression]
     while waiting and len(words) < LONGEST_VALUE:
-        one = waiting.pop()
-        if isinstance(one, str):
-            words.append(one)
+        part = waiting.pop()
+        if isinstance(part, str):
+            words.append(part)
         else:
-            waiting += [")", *reversed(one), "("]
+            waiting += [")", *reversed(part), "("]
     text = " ".join(words).replace("( ", "(").replace(" )", ")")
     return printable(text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}...")

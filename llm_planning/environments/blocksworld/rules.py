@@ -8,6 +8,7 @@ with three operators: a block is moved at once, alone.
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, Blocks
@@ -31,12 +32,12 @@ class Rules(Protocol):
     """What can be done with blocks.
 
     Attributes:
-        told: how the world works, in words.
+        about: how the world works, in words.
         form: how an action is written, in words.
         hand: whether a state says what the hand holds.
     """
 
-    told: str
+    about: str
     form: str
     hand: bool
 
@@ -60,7 +61,7 @@ class Rules(Protocol):
 class Variant:
     """The variant of DRIP."""
 
-    told = (
+    about = (
         "Blocks stand in towers on a table. You can move any number of blocks at once: whoever "
         "moves a block moves all blocks that stand on it as well, in the same order. "
         "`stack X Y` puts block X on block Y; block Y has to be clear, and the two have to be in "
@@ -76,7 +77,7 @@ class Variant:
     def every(self, blocks: Sequence[str]) -> list[BlockAction]:
         """All actions on some blocks."""
         return [
-            *(BlockAction(STACK, one, onto) for one in blocks for onto in blocks if one != onto),
+            *(BlockAction(STACK, *pair) for pair in permutations(blocks, 2)),
             *(BlockAction(UNSTACK_BLOCKS, block) for block in blocks),
             *(BlockAction(PUT_DOWN, block) for block in blocks),
         ]
@@ -136,7 +137,7 @@ class Variant:
 class Standard:
     """The rules of PlanBench: four actions, and a hand that holds one block."""
 
-    told = (
+    about = (
         "Blocks stand in towers on a table. Your hand holds one block at most. `pick-up X` takes "
         "clear block X from the table, `unstack X Y` takes clear block X from block Y; both need "
         "an empty hand. `put-down X` puts the held block X on the table, `stack X Y` puts it on "
@@ -150,10 +151,13 @@ class Standard:
 
     def every(self, blocks: Sequence[str]) -> list[BlockAction]:
         """All actions on some blocks."""
-        pairs = [(one, other) for one in blocks for other in blocks if one != other]
         return [
             *(BlockAction(verb, block) for verb in (PICK_UP, PUT_DOWN) for block in blocks),
-            *(BlockAction(verb, *pair) for verb in (STACK, UNSTACK) for pair in pairs),
+            *(
+                BlockAction(verb, *pair)
+                for verb in (STACK, UNSTACK)
+                for pair in permutations(blocks, 2)
+            ),
         ]
 
     def possible(self, state: Blocks) -> list[BlockAction]:
@@ -209,7 +213,7 @@ class Standard:
 class Handless:
     """The rules of domains with three operators: one block is moved at a time, without a hand."""
 
-    told = (
+    about = (
         "Blocks stand in towers on a table. You move one block at a time, and only a clear one. "
         "`stack X Y` puts clear block X on clear block Y, from the table or from another block. "
         "`put-down X` takes clear block X from the block below it and puts it on the table. A "
@@ -221,7 +225,7 @@ class Handless:
     def every(self, blocks: Sequence[str]) -> list[BlockAction]:
         """All actions on some blocks."""
         return [
-            *(BlockAction(STACK, one, onto) for one in blocks for onto in blocks if one != onto),
+            *(BlockAction(STACK, *pair) for pair in permutations(blocks, 2)),
             *(BlockAction(PUT_DOWN, block) for block in blocks),
         ]
 
@@ -246,9 +250,9 @@ class Handless:
         if block == onto:
             return f"block {block} cannot stand on itself"
         above = state.above
-        for one in (block, onto):
-            if one in above:
-                return _covered(state, one)
+        for name in (block, onto):
+            if name in above:
+                return _covered(state, name)
         if action.verb == PUT_DOWN and state.below[block] == TABLE:
             return f"block {block} stands on the table"
         return None

@@ -54,11 +54,6 @@ def shortest_plan(start: Blocks, goal: Goal, rules: RuleName) -> list[BlockActio
 
     By the standard rules, the hand is empty at its end.
 
-    Args:
-        start: the present state.
-        goal: what has to hold.
-        rules: by which blocks are moved.
-
     Raises:
         UnsolvedError: the search takes too long, or the goal contradicts itself.
 
@@ -71,9 +66,11 @@ def shortest_plan(start: Blocks, goal: Goal, rules: RuleName) -> list[BlockActio
     """
     budget = iter(range(MOST_EXPANDED))
     best: list[Move] | None = None
-    for one in definite(goal, start.names):
-        found = _moves(start, one, rules, budget, fewer_than=None if best is None else len(best))
-        best = best if found is None else found
+    for definite_goal in definite(goal, start.names):
+        moves = _moves(
+            start, definite_goal, rules, budget, fewer_than=None if best is None else len(best)
+        )
+        best = best if moves is None else moves
     if best is None:
         raise UnsolvedError("no state reaches the goal: its facts contradict each other")
     names = start.names
@@ -209,7 +206,7 @@ class _StandardBoard(_Places):
         places, covered = self._places, set(position)
         held = [block for block, under in enumerate(position) if under == _HAND]
         waiting: list[Move] = []
-        for block in held or [one for one in misplaced if one not in covered]:
+        for block in held or [block for block in misplaced if block not in covered]:
             onto = places[block]
             if onto in {_TABLE, _ANYWHERE}:
                 return [(block, _TABLE)]
@@ -233,16 +230,11 @@ def _search(
     """The moves of a shortest way to a position in which no block is misplaced: A*.
 
     Args:
-        first: the present position.
-        board: the rules and the goal.
         budget: an item for each position that may be looked at.
         fewer_than: moves that the way must not have; None for any number.
 
     Returns:
         The moves; None if every way is too long.
-
-    Raises:
-        UnsolvedError: the budget is spent.
     """
     order = count()
     misplaced = board.misplaced(first)

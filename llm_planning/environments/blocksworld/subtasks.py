@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Final
 from llm_planning.domain import DomainError, Judged
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, fact_text
 from llm_planning.environments.blocksworld.goals import vague
-from llm_planning.environments.blocksworld.rules import (
-    PUT_DOWN,
-    RULES,
-    STACK,
-    UNSTACK_BLOCKS,
-)
+from llm_planning.environments.blocksworld.rules import PUT_DOWN, RULES, STACK, UNSTACK_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +25,6 @@ def decomposed(goal: Goal, subtask: BlockAction | None) -> Sequence[BlockAction]
     """The subtasks immediately before a subtask (Table 7); the state plays no part.
 
     Args:
-        goal: what has to hold at the end.
         subtask: an action, or None for the goal.
 
     Returns:
@@ -82,8 +76,6 @@ def judged(
     """Whether a subtask is done, can be done, or cannot (Table 8).
 
     Args:
-        goal: what has to hold at the end.
-        state: the present state.
         subtask: an action, or None for the goal, which is done or cannot be done.
         parent: what the subtask was decomposed from; None for the goal. A `put-down` that comes
             from `stack A B` has to separate A and B: it is done if these are in different towers,
@@ -91,8 +83,8 @@ def judged(
     """
     if subtask is None:
         missing = goal.missing(state)
-        said = f"{missing} of the goal's facts do not hold yet" if missing else "the goal holds"
-        return Judged("false" if missing else "done", said)
+        reason = f"{missing} of the goal's facts do not hold yet" if missing else "the goal holds"
+        return Judged("false" if missing else "done", reason)
     if refusal := _RULES.obstacle(state, subtask):
         return Judged("false", refusal)
     if subtask.verb == PUT_DOWN and parent is not None and parent.verb == STACK:
@@ -125,11 +117,6 @@ def spared(goal: Goal, state: Blocks, action: BlockAction) -> BlockAction:
     A tower is not cut between two blocks that stand on each other as the goal wants it. It is cut
     below, at the lowest block of this achieved chain: the whole chain is moved in the place of its
     upper part.
-
-    Args:
-        goal: what has to hold at the end.
-        state: the present state.
-        action: any action.
 
     Returns:
         The action itself if it takes none apart or cannot be taken.

@@ -91,7 +91,7 @@ class BlocksworldTeacher:
         every = _RULES.every(state.names)
         every = [*advised, *rng.sample(every, min(_NAMED, len(every)))]
         # What the way takes comes first, and what changes nothing last.
-        every.sort(key=lambda one: (one not in advised, _is_idle(state, one)))
+        every.sort(key=lambda action: (action not in advised, _is_idle(state, action)))
         split: tuple[list[BlockAction], list[BlockAction]] = ([], [])
         for action in dict.fromkeys(every):
             split[_RULES.obstacle(state, action) is not None].append(action)

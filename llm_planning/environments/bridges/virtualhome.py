@@ -93,7 +93,6 @@ class Scene:
 
     Attributes:
         home: with everything where the scene has it.
-        graph: of the file.
         rooms: node of each room of the home.
         places: node of each place.
         things: nodes of each thing, shape [things][number], in the order of `Home.starts`.
@@ -216,19 +215,19 @@ class _Reader:
 
     def scene(self) -> Scene:
         names = _names()
-        kinds = {one: names.of(self._nodes[one].class_name) for one in self._places}
+        kinds = {place: names.of(self._nodes[place].class_name) for place in self._places}
         lie, left_out = self._things()
         things: dict[str, list[int]] = defaultdict(list)
         spellings: dict[str, str] = {}
-        for one in lie:
-            name = names.of(self._nodes[one].class_name)
-            things[spellings.setdefault(unique_name(name), name)].append(one)
+        for thing in lie:
+            name = names.of(self._nodes[thing].class_name)
+            things[spellings.setdefault(unique_name(name), name)].append(thing)
         kept = {name: some[:MOST_OF_A_NAME] for name, some in things.items()}
-        rooms, called = self._called(kinds, taken=set(spellings))
-        order = self._in_order(called)
-        home = home_of(self._values(rooms, called, kinds, kept), self._name)
-        index = {one: number for number, one in enumerate(order)}
-        starts = tuple(tuple(index[lie[one]] for one in kept[name]) for name in home.things)
+        rooms, place_names = self._own_names(kinds, taken=set(spellings))
+        order = self._in_order(place_names)
+        home = home_of(self._values(rooms, place_names, kinds, kept), self._name)
+        index = {place: number for number, place in enumerate(order)}
+        starts = tuple(tuple(index[lie[thing]] for thing in kept[name]) for name in home.things)
         return Scene(
             home=replace(
                 home,
@@ -242,9 +241,9 @@ class _Reader:
             left_out={
                 **left_out,
                 **{
-                    one: f"more than {MOST_OF_A_NAME} of a name"
+                    thing: f"more than {MOST_OF_A_NAME} of a name"
                     for some in things.values()
-                    for one in some[MOST_OF_A_NAME:]
+                    for thing in some[MOST_OF_A_NAME:]
                 },
             },
         )
@@ -263,13 +262,13 @@ class _Reader:
                 self._floors[room] = node.id
             yield node.id, room
 
-    def _room(self, one: int) -> int | None:
-        for relation, there in self._lies[one]:
+    def _room(self, node_id: int) -> int | None:
+        for relation, there in self._lies[node_id]:
             if relation == "INSIDE" and self._nodes[there].category == "Rooms":
                 return there
         return None
 
-    def _called(
+    def _own_names(
         self, kinds: Mapping[int, str], *, taken: set[str]
     ) -> tuple[dict[int, str], dict[int, str]]:
         """Each room and each place with a name of its own.
@@ -282,18 +281,20 @@ class _Reader:
         """
         rooms = {room.id: _free(_names().of(room.class_name), taken) for room in self._rooms}
         several = Counter(map(unique_name, kinds.values()))
-        called: dict[int, str] = {}
-        for one, kind in kinds.items():
+        place_names: dict[int, str] = {}
+        for place, kind in kinds.items():
             alone = several[unique_name(kind)] == 1 and unique_name(kind) not in taken
-            called[one] = _free(kind if alone else f"{rooms[self._places[one]]} {kind}", taken)
-        return rooms, called
+            place_names[place] = _free(
+                kind if alone else f"{rooms[self._places[place]]} {kind}", taken
+            )
+        return rooms, place_names
 
-    def _in_order(self, called: Mapping[int, str]) -> list[int]:
+    def _in_order(self, place_names: Mapping[int, str]) -> list[int]:
         """The places as a home orders them: room by room, containers first."""
         rank = {room.id: number for number, room in enumerate(self._rooms)}
         return sorted(
-            called,
-            key=lambda one: (rank[self._places[one]], not _container(self._nodes[one])),
+            place_names,
+            key=lambda place: (rank[self._places[place]], not _container(self._nodes[place])),
         )
 
     def _things(self) -> tuple[dict[int, int], dict[int, str]]:
@@ -322,13 +323,14 @@ class _Reader:
                 lie[node.id] = place
         return lie, left_out
 
-    def _place(self, one: int, below: frozenset[int]) -> int | None:
+    def _place(self, node_id: int, below: frozenset[int]) -> int | None:
         """The place at which a node lies, directly or by what it lies on."""
-        if one in below:
+        if node_id in below:
             raise ValueError(
-                f"node {one} lies on or inside itself, by way of others; remove one of the edges"
+                f"node {node_id} lies on or inside itself, by way of others; remove one of the "
+                "edges"
             )
-        there = self._lies[one]
+        there = self._lies[node_id]
         for relation, other in there:
             if other in self._places and (relation == "INSIDE") == _container(self._nodes[other]):
                 return other
@@ -338,7 +340,7 @@ class _Reader:
         for _, other in there:
             node = self._nodes[other]
             if node.category != "Rooms" and other not in self._places and not _opens(node):
-                found = self._place(other, below | {one})
+                found = self._place(other, below | {node_id})
                 if found is not None:
                     return found
         return None
@@ -346,7 +348,7 @@ class _Reader:
     def _values(
         self,
         rooms: Mapping[int, str],
-        called: Mapping[int, str],
+        place_names: Mapping[int, str],
         kinds: Mapping[int, str],
         things: Mapping[str, list[int]],
     ) -> dict[str, Any]:
@@ -357,9 +359,9 @@ class _Reader:
         places = {
             name: {
                 key: [
-                    called[one]
-                    for one in called
-                    if self._places[one] == room and _container(self._nodes[one]) == container
+                    place_names[place]
+                    for place in place_names
+                    if self._places[place] == room and _container(self._nodes[place]) == container
                 ]
                 for key, container in (("containers", True), ("surfaces", False))
             }
@@ -369,18 +371,20 @@ class _Reader:
         groups: dict[str, dict[str, Any]] = {}
         left = set(things)
         for key, group in {**table["groups"], "other": {"names": list(things)}}.items():
-            mine = [one for one in dict.fromkeys(group["names"]) if one in left]
+            mine = [name for name in dict.fromkeys(group["names"]) if name in left]
             left.difference_update(mine)
             weights = group.get("lie", {})
             if mine:
                 groups[key] = {
                     "names": mine,
                     "lie": {
-                        called[one]: table["anywhere"] + weights.get(kind, 0) / number[kind]
-                        for one, kind in kinds.items()
+                        place_names[place]: table["anywhere"] + weights.get(kind, 0) / number[kind]
+                        for place, kind in kinds.items()
                     },
                     "goals": [
-                        called[one] for one, kind in kinds.items() if kind in group.get("goals", ())
+                        place_names[place]
+                        for place, kind in kinds.items()
+                        if kind in group.get("goals", ())
                     ],
                 }
         several = {name: len(some) for name, some in things.items()}
@@ -390,7 +394,9 @@ class _Reader:
 def _free(name: str, taken: set[str]) -> str:
     """A name that nothing else has, with a number if it needs one; it is taken from now on."""
     numbered = (f"{name} {number}" for number in count(2))
-    free = next(one for one in chain([name], numbered) if unique_name(one) not in taken)
+    free = next(
+        candidate for candidate in chain([name], numbered) if unique_name(candidate) not in taken
+    )
     taken.add(unique_name(free))
     return free
 
@@ -410,8 +416,8 @@ def _surface(node: Node) -> bool:
 
 def _check(graph: Graph, nodes: Mapping[int, Node]) -> None:
     if len(nodes) < len(graph.nodes):
-        one, _ = Counter(node.id for node in graph.nodes).most_common(1)[0]
-        raise ValueError(f"nodes: the id {one} is given twice; every node has its own")
+        node_id, _ = Counter(node.id for node in graph.nodes).most_common(1)[0]
+        raise ValueError(f"nodes: the id {node_id} is given twice; every node has its own")
     for number, edge in enumerate(graph.edges):
         for end in (edge.from_id, edge.to_id):
             if end not in nodes:

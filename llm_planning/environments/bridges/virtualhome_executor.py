@@ -56,12 +56,12 @@ class Replay:
     @property
     def refusal(self) -> str:
         """The first refusal with its action; empty if there is none."""
-        return next((f"{one.action}: {one.refusal}" for one in self.steps if one.refusal), "")
+        return next((f"{step.action}: {step.refusal}" for step in self.steps if step.refusal), "")
 
     @property
     def metrics(self) -> dict[str, int | str | bool]:
         """For the metrics of a run."""
-        refused = sum(bool(one.refusal) for one in self.steps)
+        refused = sum(bool(step.refusal) for step in self.steps)
         return {
             "executor_accepted": len(self.steps) - refused,
             "executor_refused": refused,
@@ -75,7 +75,6 @@ def replay(task: Task, scene: Scene, actions: Iterable[Action | str]) -> Replay:
 
     Args:
         task: of the scene's home.
-        scene: where it is set.
         actions: what was done, from the start on. Those that the rules of this project refuse
             changed nothing, and are left out.
 
@@ -111,17 +110,19 @@ class _Replay:
         self._held: list[tuple[int, int]] = []
         self._lie: list[list[tuple[int, int]]] = [[] for _ in scene.places]
         for thing, name in enumerate(self._rules.things):
-            one = scene.home.things.index(name)
+            home_thing = scene.home.things.index(name)
             number = self._rules.number[thing]
             for node, place in zip(
-                scene.things[one][:number], scene.home.starts[one][:number], strict=True
+                scene.things[home_thing][:number],
+                scene.home.starts[home_thing][:number],
+                strict=True,
             ):
                 self._lie[place].append((thing, node))
 
     def of(self, actions: Iterable[Action | str]) -> Replay:
         steps: list[Step] = []
-        for said in actions:
-            action = self._named(str(said))
+        for sentence in actions:
+            action = self._named(str(sentence))
             after = self._rules.after(self._state, action) if action else ""
             if action is None or isinstance(after, str):
                 continue
@@ -133,9 +134,11 @@ class _Replay:
             self._state = after
         return Replay(steps=tuple(steps), reached=self._reached())
 
-    def _named(self, said: str) -> Action | None:
+    def _named(self, sentence: str) -> Action | None:
         """The possible action with this sentence."""
-        return next((one for one in self._rules.actions(self._state) if str(one) == said), None)
+        return next(
+            (action for action in self._rules.actions(self._state) if str(action) == sentence), None
+        )
 
     def _lines(self, action: Action, after: State) -> list[str]:
         """An action as lines of a script; what it moves is moved here as well."""
@@ -151,18 +154,18 @@ class _Replay:
             return [self._line(action.verb.upper(), place)]
         thing = rules.things.index(action.item)
         if action.verb == GRAB:
-            found = next(one for one in self._lie[self._state.at] if one[0] == thing)
+            found = next(pair for pair in self._lie[self._state.at] if pair[0] == thing)
             self._lie[self._state.at].remove(found)
             self._held.append(found)
             return [self._line("FIND", found[1]), self._line("GRAB", found[1])]
-        found = next(one for one in self._held if one[0] == thing)
+        found = next(pair for pair in self._held if pair[0] == thing)
         self._held.remove(found)
         self._lie[self._state.at].append(found)
         verb = "PUTIN" if action.relation == "inside" else "PUTBACK"
         return [self._line(verb, found[1], place)]
 
     def _line(self, verb: str, *nodes: int) -> str:
-        return " ".join((f"[{verb}]", *(f"<{self._classes[one]}> ({one})" for one in nodes)))
+        return " ".join((f"[{verb}]", *(f"<{self._classes[node]}> ({node})" for node in nodes)))
 
     def _executed(self, lines: Iterable[str]) -> str:
         """Executes lines; why one of them was refused, or an empty text."""
@@ -177,16 +180,16 @@ class _Replay:
     def _reached(self) -> bool:
         """Whether the goal holds in the executor's scene."""
         for thing, place, count in self._rules.wanted:
-            one = self._rules.home.things.index(self._rules.things[thing])
+            home_thing = self._rules.home.things.index(self._rules.things[thing])
             container = self._rules.home.places[place].container
             relation = self._relations.INSIDE if container else self._relations.ON
             there = sum(
                 self._scene.places[place]
                 in {
                     node.id
-                    for node in self._world.get_nodes_from(self._world.get_node(two), relation)
+                    for node in self._world.get_nodes_from(self._world.get_node(node_id), relation)
                 }
-                for two in self._scene.things[one]
+                for node_id in self._scene.things[home_thing]
             )
             if there < count:
                 return False
@@ -205,12 +208,12 @@ def _prepared(start: State, scene: Scene) -> dict[str, Any]:
     }
     nodes = []
     for node in scene.graph.nodes:
-        said: dict[str, Any] = node.model_dump()
+        values: dict[str, Any] = node.model_dump()
         if node.id in closed:
-            said["states"] = ["CLOSED", *(set(said["states"]) - {"OPEN", "CLOSED", "ON"})]
+            values["states"] = ["CLOSED", *(set(values["states"]) - {"OPEN", "CLOSED", "ON"})]
         if node.id == agent:
-            said["states"] = []
-        nodes.append(said)
+            values["states"] = []
+        nodes.append(values)
     edges = [
         edge.model_dump() for edge in scene.graph.edges if agent not in {edge.from_id, edge.to_id}
     ]

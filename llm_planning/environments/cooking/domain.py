@@ -53,7 +53,6 @@ class Meal(NamedTuple):
     """A meal that is being cooked.
 
     Attributes:
-        game: name of the game.
         recipe: the plan of its cookbook.
         done: number of directions that are carried out.
     """
@@ -78,10 +77,6 @@ class Cooking(Domain[Meal, Subgoal]):
 
     Args:
         settings: which games there are; by default the paper's 20.
-        kitchens_of: opens games.
-
-    Attributes:
-        settings: as given.
     """
 
     tasks = TASKS
@@ -112,10 +107,12 @@ class Cooking(Domain[Meal, Subgoal]):
         settings = self.settings
         numbers = list(range(1, settings.games + 1))
         Random(f"{seed}/games").shuffle(numbers)
-        specs = [GameSpec(seed=one, ingredients=settings.ingredients) for one in numbers[:most]]
+        specs = [
+            GameSpec(seed=number, ingredients=settings.ingredients) for number in numbers[:most]
+        ]
         kitchens = await self._kitchens_of(specs)
-        self._kitchens |= {one.name: one for one in kitchens}
-        return [Meal(one.name, one.recipe, 0) for one in kitchens]
+        self._kitchens |= {kitchen.name: kitchen for kitchen in kitchens}
+        return [Meal(kitchen.name, kitchen.recipe, 0) for kitchen in kitchens]
 
     async def start(self, seed: int) -> Meal:
         """The beginning of a game that the seed draws."""

@@ -18,11 +18,7 @@ from llm_planning.environments.cooking.recipes import CookingError
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_machine import hush
 from llm_planning.environments.textgame.textworld_kinds import KITCHEN
-from llm_planning.environments.textgame.textworld_making import (
-    READING,
-    make_once,
-    opening_made,
-)
+from llm_planning.environments.textgame.textworld_making import READING, make_once, opening_made
 from llm_planning.roles import gather
 
 if TYPE_CHECKING:
@@ -81,11 +77,7 @@ class TextWorldGame:
 
 
 def make_game(spec: GameSpec) -> Path:
-    """Returns the file of a compiled game, and makes it if it is not in the cache.
-
-    Raises:
-        CookingError: TextWorld is not installed, or failed.
-    """
+    """Returns the file of a compiled game, and makes it if it is not in the cache."""
     try:
         return make_once(
             spec.name,
@@ -125,9 +117,6 @@ async def open_kitchens(specs: Sequence[GameSpec]) -> list[Kitchen]:
 
     Returns:
         In the order of the specs.
-
-    Raises:
-        CookingError: one of the games cannot be made, opened or played.
     """
     free = asyncio.Semaphore(len(os.sched_getaffinity(0)))
 

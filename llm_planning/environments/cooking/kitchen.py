@@ -10,11 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from llm_planning.environments.cooking.recipes import (
-    CookingError,
-    command,
-    read_cookbook,
-)
+from llm_planning.environments.cooking.recipes import CookingError, command, read_cookbook
 
 if TYPE_CHECKING:
     from llm_planning.environments.cooking.recipes import Direction
@@ -25,10 +21,8 @@ class Reply:
     """The game's answer to a command.
 
     Attributes:
-        text: the answer in words.
         score: points so far.
         inventory: the player's inventory, in the game's words.
-        won: whether the meal was eaten.
         lost: whether the meal can no longer be made.
     """
 
@@ -58,7 +52,6 @@ class Kitchen:
         game: just started, in a kitchen with all tools; the ingredients are in the inventory.
 
     Attributes:
-        name: of the game.
         recipe: the plan of the cookbook, which ends with eating the meal.
         played: number of directions that the game was given.
 
@@ -100,13 +93,13 @@ class Kitchen:
 
     def _play(self, direction: Direction, tool: str) -> None:
         """Plays the next direction; the game gives a point for each."""
-        told = command(direction, tool)
-        reply = self._game.send(told)
+        line = command(direction, tool)
+        reply = self._game.send(line)
         self.played += 1
         last = len(self._answers) + 1 == len(self.recipe)
         if reply.lost or reply.score != self._score + len(self._answers) + 1 or reply.won != last:
             raise CookingError(
-                f"{self.name} does not do {told!r} as its cookbook says (score {reply.score}): "
+                f"{self.name} does not do {line!r} as its cookbook says (score {reply.score}): "
                 f"{reply.text!r}"
             )
         self._answers.append(reply)

@@ -43,8 +43,6 @@ class Rule:
     """What carries out a cookbook action.
 
     Attributes:
-        action: the executable action.
-        tools: the tools that fit.
         command: the game's command, with {ingredient} and {tool} left open.
     """
 
@@ -73,9 +71,6 @@ _STEP = re.compile(r"(?P<action>\w+) (?:the )?(?P<ingredient>.+)")
 
 def read_cookbook(text: str) -> tuple[Direction, ...]:
     """Reads the plan from a cookbook.
-
-    Args:
-        text: the game's description of the cookbook.
 
     Returns:
         The directions in order, and then eating the meal, which a cookbook does not mention.

@@ -91,15 +91,15 @@ class Belief:
         """Where a hidden thing is, shape [places]."""
         weights = self._weights(thing)
         total = sum(weights)
-        found = dict(zip(self.unseen, (weight / total for weight in weights), strict=True))
-        return tuple(found.get(place, 0.0) for place in range(len(self.seen)))
+        by_place = dict(zip(self.unseen, (weight / total for weight in weights), strict=True))
+        return tuple(by_place.get(place, 0.0) for place in range(len(self.seen)))
 
     def _weights(self, thing: int) -> tuple[float, ...]:
         """The weights of the unseen places.
 
         No thing of the goal begins where the goal wants it, so that place has none.
         """
-        ends = {place for one, place, _ in self.rules.wanted if one == thing}
+        ends = {place for wanted_thing, place, _ in self.rules.wanted if wanted_thing == thing}
         prior = self.prior[thing]
         weights = tuple(0.0 if place in ends else prior[place] for place in self.unseen)
         if not any(weights):

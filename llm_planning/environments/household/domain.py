@@ -5,8 +5,6 @@ Source: LLM-MCTS, Section 2.1 and Appendix A.
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
@@ -15,12 +13,8 @@ from pydantic import Field, model_validator
 
 from llm_base.files import at_home
 from llm_base.yaml_file import file_hash
-from llm_planning.domain import SMALLEST, Domain, Step
-from llm_planning.environments.bridges.virtualhome import (
-    installed,
-    is_scene,
-    read_scene,
-)
+from llm_planning.domain import SMALLEST, Domain, Step, wording_of
+from llm_planning.environments.bridges.virtualhome import installed, is_scene, read_scene
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.goals import goal_text, read_goal
@@ -36,7 +30,7 @@ from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.specs import DomainSpec, check_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from llm_planning.domain import History
     from llm_planning.environments.bridges.virtualhome import Scene
@@ -55,14 +49,12 @@ class KnownHousehold(Domain[State, Action]):
     Nothing is drawn, and every seed has the same start: that of the task.
 
     Args:
-        task: goal and start.
         instruction: the goal in the user's own words.
         scene: that the home is of, if it is one.
 
     Attributes:
         instruction: as given; by default the goal.
         rules: of the home and the goal.
-        expert: plans by the rules.
         wording: the layout of Listing 1 (Appendix F): actions are told in the rules, not listed for
             each state, and of the past only what was done.
     """
@@ -73,7 +65,7 @@ class KnownHousehold(Domain[State, Action]):
         self.goal = goal_text(task.rules.goal, task.rules.home)
         self.instruction = instruction or self.goal
         self.about = about(task.rules)
-        self.wording = _wording()
+        self.wording = wording_of(__package__)
         self._task = task
         self._scene = scene
 
@@ -151,7 +143,6 @@ class Household(KnownHousehold):
     """A home of which only the room and its open containers are seen.
 
     Args:
-        task: goal and start.
         belief: the prior of `belief`: every place alike, or the law by which things are placed.
         instruction: the goal in the user's own words.
         scene: that the home is of, if it is one.
@@ -230,13 +221,6 @@ def about(rules: Rules) -> str:
     )
 
 
-@cache
-def _wording() -> Mapping[str, str]:
-    """Template of a planner -> the blocks that replace its own."""
-    folder = files(__package__) / "prompts"
-    return {"act": (folder / "act.j2").read_text("utf-8")}
-
-
 TASKS: Final = ("rearrange",)
 
 _NO_FILES: Final = (*BUNDLED, PACKAGED)
@@ -297,11 +281,7 @@ def _open(task: str, settings: HouseholdSettings) -> KnownHousehold:
 
 
 def _scene(home: str) -> Scene | None:
-    """The scene that a setting names; its executor is there as well.
-
-    Raises:
-        HomeError: the extra is missing, or a file is no scene.
-    """
+    """The scene that a setting names; its executor is there as well."""
     if not is_scene(home):
         return None
     scene = read_scene(home)

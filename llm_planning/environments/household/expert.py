@@ -46,11 +46,7 @@ the others in the hands; (place, thing) of those that may be fetched; and those 
 
 
 class Expert:
-    """Plans in a home for one goal.
-
-    Args:
-        rules: of the home and the goal.
-    """
+    """Plans in a home for one goal."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -71,15 +67,15 @@ class Expert:
 
     def _planned(self, state: State) -> tuple[Action, ...]:
         left = self._left(state)
-        found: list[Action] = []
+        actions: list[Action] = []
         while (errand := self._least(left)[1]) is not None:
             for action in self._actions(state, errand):
                 after = self._rules.after(state, action)
                 assert not isinstance(after, str), after
-                found.append(action)
+                actions.append(action)
                 state = after
             left = self._done(left, errand)
-        return tuple(found)
+        return tuple(actions)
 
     def _left(self, state: State) -> _Left:
         """What is left to do in a state."""
@@ -134,15 +130,15 @@ class Expert:
     def _errands(self, left: _Left) -> list[_Errand]:
         """What may come next: bring what is held, fetch what is wanted, lay down what is spare."""
         _, _, _, held, spare, lie, wanted = left
-        found = [(place, thing, False) for place, thing in dict.fromkeys(wanted) if thing in held]
+        errands = [(place, thing, False) for place, thing in dict.fromkeys(wanted) if thing in held]
         if len(held) + len(spare) < self._rules.hands:
             asked = [thing for _, thing in wanted]
             for place, thing in dict.fromkeys(lie):
                 if held.count(thing) < asked.count(thing):
-                    found.append((place, thing, True))
+                    errands.append((place, thing, True))
         elif spare:
-            found += [(place, spare[0], False) for place in range(len(self._room))]
-        return found
+            errands += [(place, spare[0], False) for place in range(len(self._room))]
+        return errands
 
     def _done(self, left: _Left, errand: _Errand) -> _Left:
         """What is left after an errand."""
@@ -153,8 +149,8 @@ class Expert:
         elif (place, thing) in wanted:
             held, wanted = _without(held, thing), _without(wanted, (place, thing))
             # What nobody needs any more is no part of what is left.
-            if thing not in held and all(one != thing for _, one in wanted):
-                lie = tuple(one for one in lie if one[1] != thing)
+            if thing not in held and all(wanted_thing != thing for _, wanted_thing in wanted):
+                lie = tuple(pair for pair in lie if pair[1] != thing)
         else:
             spare = _without(spare, thing)
         return self._room[place], place, opened | 1 << place, held, spare, lie, wanted
@@ -176,6 +172,6 @@ class Expert:
         yield rules.grab(thing) if take else rules.put(thing, place)
 
 
-def _without(items: tuple[T, ...], one: T) -> tuple[T, ...]:
-    at = items.index(one)
+def _without(items: tuple[T, ...], item: T) -> tuple[T, ...]:
+    at = items.index(item)
     return (*items[:at], *items[at + 1 :])

@@ -103,15 +103,15 @@ def check_goal(goal: Sequence[Wanted], home: Home) -> None:
         GoalError: it has too few things of a name, or all of them always lie where the goal wants
             some.
     """
-    for name in dict.fromkeys(one.thing for one in goal):
+    for name in dict.fromkeys(predicate.thing for predicate in goal):
         number = home.things.index(name)
-        asked = sum(one.number for one in goal if one.thing == name)
+        asked = sum(predicate.number for predicate in goal if predicate.thing == name)
         if asked > home.number[number]:
             raise GoalError(
-                f"the goal wants {told_count(asked, name)}, but the home has "
-                f"{told_count(home.number[number], name)} (`several` in its file)"
+                f"the goal wants {amount_text(asked, name)}, but the home has "
+                f"{amount_text(home.number[number], name)} (`several` in its file)"
             )
-        wanted = {one.place for one in goal if one.thing == name}
+        wanted = {predicate.place for predicate in goal if predicate.thing == name}
         for place in home.starts[number] if home.starts else ():
             if home.places[place].name in wanted:
                 raise GoalError(
@@ -128,22 +128,22 @@ def check_goal(goal: Sequence[Wanted], home: Home) -> None:
 
 def goal_text(goal: Sequence[Wanted], home: Home) -> str:
     """A goal as a sentence, such as "Put two apples inside the fridge."."""
-    told = (
-        f"{told_count(one.number, one.thing)} {_there(one.place, home)} the {one.place}"
-        for one in goal
+    parts = (
+        f"{amount_text(number, thing)} {_there(place, home)} the {place}"
+        for thing, place, number in goal
     )
-    return f"Put {listed(told)}."
+    return f"Put {listed(parts)}."
 
 
 def goal_predicates(goal: Sequence[Wanted], home: Home) -> str:
     """A goal as predicates, such as `Inside(apple, fridge):2`; `read_goal` reads them."""
     return "; ".join(
-        f"{_there(one.place, home).capitalize()}({one.thing}, {one.place}):{one.number}"
-        for one in goal
+        f"{_there(place, home).capitalize()}({thing}, {place}):{number}"
+        for thing, place, number in goal
     )
 
 
-def told_count(count: int, name: str) -> str:
+def amount_text(count: int, name: str) -> str:
     """A number of things in words: "one apple", "two apples"."""
     word = NUMBERS[count] if count < len(NUMBERS) else str(count)
     return f"{word} {name if count == 1 else plural(name)}"
@@ -156,7 +156,7 @@ def listed(texts: Iterable[str]) -> str:
 
 
 def _there(place: str, home: Home) -> str:
-    return next(one.relation for one in home.places if one.name == place)
+    return next(known.relation for known in home.places if known.name == place)
 
 
 _Part: TypeAlias = tuple[int | None, str, bool | None, str]
@@ -165,8 +165,8 @@ _Part: TypeAlias = tuple[int | None, str, bool | None, str]
 
 def _predicates(text: str) -> list[_Part]:
     """The parts of each predicate."""
-    found: list[_Part] = []
-    for part in filter(None, (one.strip() for one in text.split(";"))):
+    parts: list[_Part] = []
+    for part in filter(None, (piece.strip() for piece in text.split(";"))):
         match = _PREDICATE.fullmatch(part)
         if match is None:
             _refuse(text, f"{quote(part)} is no predicate such as Inside(apple, fridge):2")
@@ -174,28 +174,28 @@ def _predicates(text: str) -> list[_Part]:
         if count is not None and not int(count):
             _refuse(text, f"{quote(part)} counts nothing; count from 1")
         number = None if count is None else int(count)
-        found.append((number, thing, relation.lower() == "inside", place))
-    return found
+        parts.append((number, thing, relation.lower() == "inside", place))
+    return parts
 
 
 def _clauses(text: str) -> list[_Part]:
     """The parts of each clause of a sentence."""
     clean = re.sub(r"\s+", " ", text.strip().rstrip(".!").lower())
-    found: list[_Part] = []
+    parts: list[_Part] = []
     waiting: list[tuple[int | None, str]] = []
-    clauses = (one.strip() for one in re.split(r",|;|\band\b", clean))
-    for match in (_CLAUSE.fullmatch(one) for one in clauses if one):
+    clauses = (clause.strip() for clause in re.split(r",|;|\band\b", clean))
+    for match in (_CLAUSE.fullmatch(clause) for clause in clauses if clause):
         if match is None:
             break
         count, thing = _counted(match["thing"], text)
         waiting.append((count, thing))
         if match["place"]:
             inside = None if match["prep"] == "to" else match["prep"] in _INSIDE
-            found += [(*one, inside, match["place"]) for one in waiting]
+            parts += [(*counted, inside, match["place"]) for counted in waiting]
             waiting = []
-    if waiting or not found:
+    if waiting or not parts:
         _refuse(text, _WAYS)
-    return found
+    return parts
 
 
 def _counted(thing: str, text: str) -> tuple[int | None, str]:
@@ -219,30 +219,30 @@ class _Vocabulary:
         self._text = text
         self._home = home
 
-    def thing(self, said: str) -> str:
+    def thing(self, text: str) -> str:
         forms = _forms(self._home.things)
-        if (name := forms.get(unique_name(said))) is None:
-            words = said.split()
+        if (name := forms.get(unique_name(text))) is None:
+            words = text.split()
             for end in range(1, len(words)):
                 before, known = " ".join(words[:end]), " ".join(words[end:])
                 if unique_name(known) in forms:
                     _refuse(self._text, f"unknown word {before!r} before {known!r}; {_WAYS}")
             _refuse(
-                self._text, f"unknown thing {said.strip()!r}; {remedy(said, self._home.things)}"
+                self._text, f"unknown thing {text.strip()!r}; {remedy(text, self._home.things)}"
             )
         return name
 
-    def meant(self, said: str, name: str) -> int:
+    def meant(self, text: str, name: str) -> int:
         """How many things a form of a name means: in the plural, all that the home has."""
-        if unique_name(said) == unique_name(name):
+        if unique_name(text) == unique_name(name):
             return 1
         return self._home.number[self._home.things.index(name)]
 
-    def place(self, said: str, *, inside: bool | None) -> Place:
-        places = {unique_name(one.name): one for one in self._home.places}
-        if (place := places.get(unique_name(said))) is None:
-            names = [one.name for one in self._home.places]
-            _refuse(self._text, f"unknown place {said.strip()!r}; {remedy(said, names)}")
+    def place(self, text: str, *, inside: bool | None) -> Place:
+        places = {unique_name(known.name): known for known in self._home.places}
+        if (place := places.get(unique_name(text))) is None:
+            names = [known.name for known in self._home.places]
+            _refuse(self._text, f"unknown place {text.strip()!r}; {remedy(text, names)}")
         if inside is not None and place.container != inside:
             _refuse(
                 self._text,

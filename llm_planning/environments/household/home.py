@@ -23,7 +23,7 @@ from llm_planning.environments.household.names import unique_name
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 BUNDLED: Final = ("seen", "unseen")
 """The homes that come with this project."""
@@ -55,7 +55,6 @@ class Place:
     """A container or a surface.
 
     Attributes:
-        name: as it is written.
         room: number of its room.
         container: whether it is a container, which is closed at the start.
     """
@@ -159,7 +158,6 @@ def home_of(values: object, name: str) -> Home:
 
     Args:
         values: as `homes/seen.yaml` has them.
-        name: of the home.
 
     Raises:
         HomeError: they describe none.
@@ -175,21 +173,17 @@ def home_of(values: object, name: str) -> Home:
         raise HomeError(f"home={name}: {error}") from error
 
 
-def _built(said: _HomeFile, name: str) -> Home:
-    """The home of a file that has the right shape.
-
-    Raises:
-        ValueError: a name is unknown or is given twice, or there is too much of something.
-    """
-    rooms = tuple(said.rooms)
+def _built(file: _HomeFile, name: str) -> Home:
+    """The home of a file that has the right shape."""
+    rooms = tuple(file.rooms)
     places = tuple(
-        Place(name=one, room=number, container=container)
-        for number, room in enumerate(said.rooms.values())
+        Place(name=place_name, room=number, container=container)
+        for number, room in enumerate(file.rooms.values())
         for container, names in ((True, room.containers), (False, room.surfaces))
-        for one in names
+        for place_name in names
     )
-    groups = [(f"things.{key}", group) for key, group in said.things.items()]
-    things = tuple(one for _, group in groups for one in group.names)
+    groups = [(f"things.{key}", group) for key, group in file.things.items()]
+    things = tuple(thing for _, group in groups for thing in group.names)
     _check_sizes(places, things)
     _check_names((*rooms, *(place.name for place in places), *things))
     index = {place.name: number for number, place in enumerate(places)}
@@ -203,18 +197,18 @@ def _built(said: _HomeFile, name: str) -> Home:
         for _ in group.names:
             goals += [(len(law), place) for place in wanted]
             law.append(weights)
-    _check_known(said.several, things, of="several", kind="thing")
-    if said.trained_in:
-        _check_known([said.trained_in], BUNDLED, of="trained_in", kind="home")
+    _check_known(file.several, things, of="several", kind="thing")
+    if file.trained_in:
+        _check_known([file.trained_in], BUNDLED, of="trained_in", kind="home")
     return Home(
         name=name,
         rooms=rooms,
         places=places,
         things=things,
         law=tuple(law),
-        number=tuple(said.several.get(one, 1) for one in things),
+        number=tuple(file.several.get(thing, 1) for thing in things),
         goals=tuple(goals),
-        trained_in=said.trained_in or name,
+        trained_in=file.trained_in or name,
     )
 
 
@@ -230,22 +224,19 @@ def _check_sizes(places: Sequence[Place], things: Sequence[str]) -> None:
 def _check_names(names: Iterable[str]) -> None:
     """Makes sure that no two names can be mistaken for each other or for a word of a goal."""
     counts = Counter(map(unique_name, names))
-    for one in names:
-        if counts[unique_name(one)] > 1:
-            raise ValueError(f"the name {one!r} is given twice; every name stands for one thing")
-        if words := _NO_NAMES.intersection(one.lower().split()):
+    for name in names:
+        if counts[unique_name(name)] > 1:
+            raise ValueError(f"the name {name!r} is given twice; every name stands for one thing")
+        if words := _NO_NAMES.intersection(name.lower().split()):
             raise ValueError(
-                f"the name {one!r} has the word {min(words)!r}, which goals use; choose another"
+                f"the name {name!r} has the word {min(words)!r}, which goals use; choose another"
             )
 
 
 def _check_known(
     names: Iterable[str], known: Iterable[str] | Mapping[str, int], *, of: str, kind: str
 ) -> None:
-    for one in _unknown(names, known):
-        raise ValueError(f"{of}: unknown {kind} {quote(one)}; {remedy(one, known)}")
-
-
-def _unknown(names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     every = frozenset(known)
-    return (one for one in names if one not in every)
+    for name in names:
+        if name not in every:
+            raise ValueError(f"{of}: unknown {kind} {quote(name)}; {remedy(name, known)}")

@@ -88,40 +88,39 @@ def observation_text(observation: Observation, rules: Rules) -> str:
     home = rules.home
     shown = dict(observation.shown)
     close = f", close to the {home.places[observation.at].name}" if observation.at >= 0 else ""
-    told = [
+    sentences = [
         f"You are in the {home.rooms[observation.room]}{close}.",
         f"You hold {_things(observation.held, rules) or 'nothing'}.",
-        *(_told(place, shown.get(place), rules) for place in rules.rooms[observation.room]),
+        *(_place_text(place, shown.get(place), rules) for place in rules.rooms[observation.room]),
     ]
-    return " ".join(told)
+    return " ".join(sentences)
 
 
 def state_text(state: State, rules: Rules) -> str:
     """A complete state in English, room by room."""
     home = rules.home
     close = f", close to the {home.places[state.at].name}" if state.at >= 0 else ""
-    told = [f"You are in the {home.rooms[state.room]}{close}. You hold "]
-    told[0] += f"{_things(state.held, rules) or 'nothing'}."
+    paragraphs = [f"You are in the {home.rooms[state.room]}{close}. You hold "]
+    paragraphs[0] += f"{_things(state.held, rules) or 'nothing'}."
+    opened = state.opened | rules.always_seen
     for room, places in zip(home.rooms, rules.rooms, strict=True):
         lines = (
-            _told(place, state.places[place], rules, closed=_is_closed(place, state, rules))
+            _place_text(place, state.places[place], rules, closed=not opened >> place & 1)
             for place in places
         )
-        told.append(f"In the {room}: {' '.join(lines)}" if places else f"The {room} is empty.")
-    return "\n".join(told)
-
-
-def _is_closed(place: int, state: State, rules: Rules) -> bool:
-    return not (state.opened | rules.always_seen) >> place & 1
+        paragraphs.append(
+            f"In the {room}: {' '.join(lines)}" if places else f"The {room} is empty."
+        )
+    return "\n".join(paragraphs)
 
 
 def _of_place(place: int, things: tuple[int, ...] | None, rules: Rules) -> Iterator[Relation]:
     """The relations of a place; `things` is None for a closed container."""
-    one = rules.home.places[place]
-    yield Relation("Inside", (one.name, rules.home.rooms[one.room]))
-    if one.container:
-        yield Relation("Closed" if things is None else "Open", (one.name,))
-    yield from _of(one.relation.capitalize(), things or (), rules, last=one.name)
+    there = rules.home.places[place]
+    yield Relation("Inside", (there.name, rules.home.rooms[there.room]))
+    if there.container:
+        yield Relation("Closed" if things is None else "Open", (there.name,))
+    yield from _of(there.relation.capitalize(), things or (), rules, last=there.name)
 
 
 def _of(
@@ -133,15 +132,17 @@ def _of(
     ]
 
 
-def _told(place: int, things: tuple[int, ...] | None, rules: Rules, *, closed: bool = False) -> str:
+def _place_text(
+    place: int, things: tuple[int, ...] | None, rules: Rules, *, closed: bool = False
+) -> str:
     """A place in words; `things` is None for a container that hides them."""
-    one = rules.home.places[place]
+    there = rules.home.places[place]
     if things is None:
-        return f"The {one.name} is closed."
-    if not one.container:
-        return f"On the {one.name}: {_things(things, rules) or 'nothing'}."
-    said = "closed" if closed else "open"
-    return f"The {one.name} is {said}; inside: {_things(things, rules) or 'nothing'}."
+        return f"The {there.name} is closed."
+    if not there.container:
+        return f"On the {there.name}: {_things(things, rules) or 'nothing'}."
+    condition = "closed" if closed else "open"
+    return f"The {there.name} is {condition}; inside: {_things(things, rules) or 'nothing'}."
 
 
 def _things(things: Iterable[int], rules: Rules) -> str:

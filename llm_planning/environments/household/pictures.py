@@ -12,14 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from llm_planning.domain import DomainError
-from llm_planning.pictures import (
-    LEAST_TEXT,
-    WHITE,
-    Canvas,
-    own_colour,
-    shade,
-    text_width,
-)
+from llm_planning.pictures import LEAST_TEXT, WHITE, Canvas, own_colour, shade, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,7 +38,6 @@ class _Place:
     """A place as it is drawn.
 
     Attributes:
-        name: of the place.
         note: "open" or "closed" of a container; empty for a surface.
         things: what lies there; None if that is hidden.
         near: whether the agent is close to it.
@@ -66,15 +58,13 @@ def draw_observation(seen: Observation, rules: Rules, size: int) -> Image:
     """Draws what an agent sees.
 
     Args:
-        seen: the observation, of which nothing else is known.
-        rules: of the home.
         size: the length of the picture's sides, in pixels.
 
     Raises:
         DomainError: no picture has this size, or the room does not fit into it.
     """
     shown = dict(seen.shown)
-    places = [_place(one, shown.get(one), seen, rules) for one in rules.rooms[seen.room]]
+    places = [_place(place, shown.get(place), seen, rules) for place in rules.rooms[seen.room]]
     rooms = list(rules.home.rooms)
     here = rooms.pop(seen.room)
     canvas = Canvas(size, _WALL)
@@ -95,10 +85,10 @@ def draw_observation(seen: Observation, rules: Rules, size: int) -> Image:
 
 
 def _place(place: int, things: tuple[int, ...] | None, seen: Observation, rules: Rules) -> _Place:
-    one = rules.home.places[place]
-    note = ("closed" if things is None else "open") if one.container else ""
-    found = None if things is None else _counted(things, rules)
-    return _Place(one.name, note, found, place == seen.at)
+    there = rules.home.places[place]
+    note = ("closed" if things is None else "open") if there.container else ""
+    names = None if things is None else _counted(things, rules)
+    return _Place(there.name, note, names, place == seen.at)
 
 
 def _counted(things: Iterable[int], rules: Rules) -> list[str]:
@@ -112,7 +102,6 @@ class _Layout:
     """Where things are drawn with letters of one height.
 
     Args:
-        canvas: is drawn on.
         columns: of places, side by side.
         text: height of the letters, in pixels.
         most: the most things of a place that are named.
@@ -134,7 +123,7 @@ class _Layout:
         columns = self._stacked(places)
         return (
             max(titles, default=0.0) + 1.6 * self._text <= self._width
-            and max((sum(map(self._height, one)) for one in columns), default=0.0) <= room
+            and max((sum(map(self._height, column)) for column in columns), default=0.0) <= room
         )
 
     def draw(
@@ -158,8 +147,8 @@ class _Layout:
         y = bottom + edge
         for room in dark:
             canvas.box(edge, y, canvas.size - 2 * edge, self._line, fill=_DARK, round_=edge)
-            said = f"{room}: not in sight"
-            canvas.text(2 * edge, y + 0.5 * self._line, said, height=text, fill=_GREY)
+            label = f"{room}: not in sight"
+            canvas.text(2 * edge, y + 0.5 * self._line, label, height=text, fill=_GREY)
             y += self._line + 0.5 * edge
         begin = "You hold: "
         x, y = 2 * edge, y + 0.5 * self._line
@@ -185,26 +174,26 @@ class _Layout:
         text = self._text
         if not things:
             self._canvas.text(x, y, "nothing", height=text, fill=ink)
-        for row, column, said in self._flowing(things, width):
+        for row, column, name in self._flowing(things, width):
             at = y + row * self._line
             self._canvas.disc(
-                x + column + 0.35 * text, at, 0.3 * text, own_colour(said.partition(" x")[0])
+                x + column + 0.35 * text, at, 0.3 * text, own_colour(name.partition(" x")[0])
             )
-            self._canvas.text(x + column + 0.9 * text, at, said, height=text, fill=ink)
+            self._canvas.text(x + column + 0.9 * text, at, name, height=text, fill=ink)
 
     def _flowing(self, things: Sequence[str], width: float) -> list[tuple[int, float, str]]:
         """Row, left and text of each thing, in lines of a width."""
-        found = []
+        placed = []
         row, column = 0, 0.0
         left = len(things) - self._most
         named = things if left <= 0 else (*things[: self._most], f"+{left} more")
-        for said in named:
-            needed = text_width(said, self._text) + 0.9 * self._text
+        for name in named:
+            needed = text_width(name, self._text) + 0.9 * self._text
             if column and column + needed > width:
                 row, column = row + 1, 0.0
-            found.append((row, column, said))
+            placed.append((row, column, name))
             column += needed + 0.6 * self._text
-        return found
+        return placed
 
     def _stacked(self, places: Sequence[_Place]) -> list[list[_Place]]:
         """The places in columns: each goes to the column that is the shortest so far."""

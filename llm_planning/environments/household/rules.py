@@ -77,13 +77,10 @@ class Rules:
     """The dynamics of a home for one goal.
 
     Args:
-        home: the home.
-        goal: what has to hold.
         hands: how many things can be held at once.
         limit: actions after which an episode ends.
 
     Attributes:
-        home, goal, hands, limit: as given.
         things: names, those of the goal first.
         number: how many things of a name there are, shape [things].
         named: how many names the goal has: things below this number are wanted.
@@ -105,23 +102,29 @@ class Rules:
         self.goal = tuple(goal)
         self.hands = hands
         self.limit = limit
-        first = list(dict.fromkeys(home.things.index(one.thing) for one in goal))
-        order = (*first, *(one for one in range(len(home.things)) if one not in first))
+        first = list(dict.fromkeys(home.things.index(predicate.thing) for predicate in goal))
+        order = (
+            *first,
+            *(home_thing for home_thing in range(len(home.things)) if home_thing not in first),
+        )
         self.named = len(first)
-        self.things = tuple(home.things[one] for one in order)
+        self.things = tuple(home.things[home_thing] for home_thing in order)
         # A second thing of a name that no goal has would change no step to the goal.
-        self.number = tuple(home.number[one] if one in first else 1 for one in order)
+        self.number = tuple(
+            home.number[home_thing] if home_thing in first else 1 for home_thing in order
+        )
         places = {place.name: number for number, place in enumerate(home.places)}
         self.wanted = tuple(
-            (self.things.index(one.thing), places[one.place], one.number) for one in goal
+            (self.things.index(predicate.thing), places[predicate.place], predicate.number)
+            for predicate in goal
         )
         ends = {(thing, place) for thing, place, _ in self.wanted}
         self.law = tuple(
             tuple(
                 0.0 if (thing, place) in ends else weight
-                for place, weight in enumerate(home.law[one])
+                for place, weight in enumerate(home.law[home_thing])
             )
-            for thing, one in enumerate(order)
+            for thing, home_thing in enumerate(order)
         )
         self.rooms = tuple(
             tuple(p for p, place in enumerate(home.places) if place.room == room)
@@ -186,28 +189,28 @@ class Rules:
         if self.ended(state):
             return []
         room, at, opened, held, places, _ = state
-        found = [one for number, one in enumerate(self._walks_to_rooms) if number != room]
+        actions = [walk for number, walk in enumerate(self._walks_to_rooms) if number != room]
         in_sight = opened | self.always_seen
         here = places[at] if at >= 0 and in_sight >> at & 1 else ()
         known = set(here)
         for place in self.rooms[room]:
             if place == at:
                 continue
-            found.append(self._walks_to_places[place])
+            actions.append(self._walks_to_places[place])
             if in_sight >> place & 1:
                 for thing in places[place]:
                     if thing not in known:
                         known.add(thing)
-                        found.append(self._walks_to_things[thing])
+                        actions.append(self._walks_to_things[thing])
         if at < 0:
-            return found
+            return actions
         if not self.always_seen >> at & 1:
-            found.append((self._closes if opened >> at & 1 else self._opens)[at])
+            actions.append((self._closes if opened >> at & 1 else self._opens)[at])
         if len(held) < self.hands:
-            found += [self._grabs[thing] for thing in dict.fromkeys(here)]
+            actions += [self._grabs[thing] for thing in dict.fromkeys(here)]
         if in_sight >> at & 1:
-            found += [self.put(thing, at) for thing in dict.fromkeys(held)]
-        return found
+            actions += [self.put(thing, at) for thing in dict.fromkeys(held)]
+        return actions
 
     def useful(self, state: State) -> list[Action]:
         """The possible actions without those about things that no goal names.
@@ -215,9 +218,9 @@ class Rules:
         Walking to such a thing is walking to its place, and holding one leads nowhere.
         """
         return [
-            one
-            for one in self.actions(state)
-            if self._things.get(one.item, 0) < self.named or one.verb == PUT
+            action
+            for action in self.actions(state)
+            if self._things.get(action.item, 0) < self.named or action.verb == PUT
         ]
 
     def put(self, thing: int, place: int) -> Action:

@@ -20,9 +20,7 @@ class Rollouts:
     """Values of states by rollouts of uniform actions.
 
     Args:
-        rules: of the home and the goal.
         each: rollouts of a state; their mean is its value.
-        gamma: γ.
     """
 
     def __init__(self, rules: Rules, *, each: int, gamma: float) -> None:
@@ -34,21 +32,17 @@ class Rollouts:
         """Returns the mean of the rollouts, for a reward of 1 at the goal.
 
         Args:
-            state: the start.
             depth: the most actions of a rollout.
-            rng: of the actions.
         """
-        one = self._simulator.rollout
-        returns = [one(state, depth=depth, gamma=self._gamma, rng=rng) for _ in range(self._each)]
+        rollout = self._simulator.rollout
+        returns = [
+            rollout(state, depth=depth, gamma=self._gamma, rng=rng) for _ in range(self._each)
+        ]
         return sum(returns) / self._each
 
 
 class Simulator:
-    """Simulates random actions in a home for one goal.
-
-    Args:
-        rules: of the home and the goal.
-    """
+    """Simulates random actions in a home for one goal."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -58,10 +52,7 @@ class Simulator:
         """Rolls out uniform actions from one state.
 
         Args:
-            state: the start.
             depth: the most actions; it ends earlier with the goal, or with the episode.
-            gamma: γ.
-            rng: of the actions.
 
         Returns:
             γ^(t - 1) if the goal is reached with action t, 0 if it is not.
@@ -83,7 +74,6 @@ class Simulator:
         """Takes the action number ⌊share · n⌋ of `Rules.actions`, of which there are n.
 
         Args:
-            state: in which the episode goes on.
             share: at least 0, less than 1.
         """
         room, at, opened, held, places, steps = state
@@ -135,16 +125,16 @@ class Simulator:
         in_sight: int,
     ) -> Sequence[tuple[int, ...]]:
         """The things of each place, without names that are here or at an earlier place."""
-        found: list[tuple[int, ...]] = []
+        names: list[tuple[int, ...]] = []
         several, named = self._several, self.rules.named
         known = several.intersection(here) if here and here[0] < named else frozenset[int]()
         for place in near:
             things = places[place]
             if things and things[0] < named and place != at and in_sight >> place & 1:
-                found = found or list(places)
-                found[place] = tuple(one for one in dict.fromkeys(things) if one not in known)
+                names = names or list(places)
+                names[place] = tuple(thing for thing in dict.fromkeys(things) if thing not in known)
                 known |= several.intersection(things)
-        return found or places
+        return names or places
 
 
 def _moved(

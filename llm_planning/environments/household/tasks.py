@@ -101,7 +101,9 @@ def split_of(home: Home, seed: int = SPLIT_SEED) -> Split:
         if len(trained) <= TRAINED_PAIRS * len(pairs):
             break
         others = trained - {pair}
-        if any(one[0] == pair[0] for one in others) and any(one[1] == pair[1] for one in others):
+        if any(other[0] == pair[0] for other in others) and any(
+            other[1] == pair[1] for other in others
+        ):
             trained = others
     kept = tuple(pair for pair in pairs if pair in trained)
     return Split(
@@ -123,7 +125,6 @@ class TaskMaker:
     """Draws tasks of a home.
 
     Args:
-        home: where they are set.
         hands: how many things can be held at once.
         limit: actions after which an episode ends.
     """
@@ -150,7 +151,6 @@ class TaskMaker:
         Args:
             name: of its class.
             number: of the task, from 1.
-            seed: of all tasks.
 
         Raises:
             DomainError: the home has no tasks of this class.
@@ -165,21 +165,17 @@ class TaskMaker:
         return self._drawn(name, f"{self.home.name} training {number}", rng)
 
     def own_task(self, goal: Sequence[Wanted], number: int, *, seed: int) -> Task:
-        """Draws a start for a given goal.
-
-        Raises:
-            GoalError: the home cannot meet the goal.
-        """
+        """Draws a start for a given goal."""
         rng = Random(f"household own {seed} {self.home.name} {number}")
         return self._with_start(goal, f"{self.home.name} own {number}", rng)
 
-    def _drawn(self, name: TaskClass, said: str, rng: Random) -> Task:
+    def _drawn(self, name: TaskClass, title: str, rng: Random) -> Task:
         goal = tuple(Wanted(thing, place) for thing, place in self._pairs(name, rng))
-        return self._with_start(goal, said, rng)
+        return self._with_start(goal, title, rng)
 
-    def _with_start(self, goal: Sequence[Wanted], said: str, rng: Random) -> Task:
+    def _with_start(self, goal: Sequence[Wanted], title: str, rng: Random) -> Task:
         rules = Rules(self.home, goal, hands=self._hands, limit=self._limit)
-        return Task(name=said, rules=rules, start=rules.start(rng))
+        return Task(name=title, rules=rules, start=rules.start(rng))
 
     def _pairs(self, name: TaskClass, rng: Random) -> tuple[Pair, ...]:
         """Draws the pairs of a goal evenly from all goals of a class."""
@@ -197,7 +193,9 @@ class TaskMaker:
     def _fits(self, name: TaskClass, some: tuple[Pair, ...]) -> bool:
         if len({thing for thing, _ in some}) < len(some):
             return False
-        both = [frozenset(two) in self._compositions for two in combinations(some, 2)]
+        both = [
+            frozenset(composition) in self._compositions for composition in combinations(some, 2)
+        ]
         return all(both) if name == "comp" else not any(both)
 
 
@@ -219,9 +217,7 @@ class Trajectory:
     """The expert's way through a task.
 
     Attributes:
-        task: the task.
         states: before each action, shape [actions].
-        actions: what the expert does.
     """
 
     task: Task
@@ -263,7 +259,6 @@ def trajectories(
     """The expert's trajectories of training tasks in the home `seen`.
 
     Args:
-        seed: of the tasks.
         numbers: of the tasks, from 1.
     """
     maker = TaskMaker(bundled_home("seen"))
@@ -282,5 +277,5 @@ def write_trajectories(path: Path, found: Iterable[Trajectory]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    lines = (json.dumps(one.to_json()) for one in found)
+    lines = (json.dumps(way.to_json()) for way in found)
     write_durably(path, "".join(f"{line}\n" for line in lines).encode())

@@ -29,8 +29,6 @@ class Writing(NamedTuple):
     """A product that is being written.
 
     Attributes:
-        first: a factor.
-        second: the other one.
         written: the digits so far, from the left.
     """
 
@@ -47,9 +45,6 @@ class Multiplication(Domain[Writing, str]):
 
     Args:
         digits: n, from 1 to `MOST_DIGITS`. No factor begins with a 0.
-
-    Attributes:
-        digits: as given.
     """
 
     goal = "Write the exact product of the two numbers, digit by digit from the left."
@@ -60,8 +55,9 @@ class Multiplication(Domain[Writing, str]):
 
     def __init__(self, digits: int = 2) -> None:
         self.digits = digits
+        length = "1 digit" if digits == 1 else f"{digits} digits"
         self.about = (
-            f"Two numbers of {_told(digits)} each are multiplied. Their product is written with "
+            f"Two numbers of {length} each are multiplied. Their product is written with "
             f"{2 * digits} digits, from the left; if it is shorter, it begins with a 0. A digit "
             "that is written cannot be changed."
         )
@@ -75,11 +71,11 @@ class Multiplication(Domain[Writing, str]):
     def describe(self, state: Writing) -> str:
         """The factors and what is written."""
         size, count = 2 * self.digits, len(state.written)
-        said = {0: "none is", 1: "1 is"}.get(count, f"{count} are")
+        how_many = {0: "none is", 1: "1 is"}.get(count, f"{count} are")
         blanks = "_" * (size - count)
         return (
             f"{state.first} x {state.second} = {state.written}{blanks} "
-            f"({size} digits in all, {said} written)"
+            f"({size} digits in all, {how_many} written)"
         )
 
     def actions(self, state: Writing) -> Sequence[str]:
@@ -120,10 +116,6 @@ class Multiplication(Domain[Writing, str]):
     def written(self, number: int) -> tuple[str, ...]:
         """The actions that write a number."""
         return tuple(f"{number:0{2 * self.digits}d}")
-
-
-def _told(digits: int) -> str:
-    return "1 digit" if digits == 1 else f"{digits} digits"
 
 
 TASKS: Final = ("product",)

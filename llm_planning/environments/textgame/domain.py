@@ -33,9 +33,6 @@ class TextGameDomain(Domain[Transition, str]):
     A state is the transition that led to it, so that it includes the game's answer. Games are
     deterministic: seeds change nothing. The settings say which game is played.
 
-    Args:
-        game: the game to play.
-
     Attributes:
         name: of the game, which may differ from the task's name.
         max_score: the highest possible score; 0 if unknown.
@@ -72,8 +69,8 @@ class TextGameDomain(Domain[Transition, str]):
         """The game's answer, then place and inventory if the game goes on."""
         _, look, inventory = await self.look(state)
         # The answer to entering a place contains its description already.
-        said = state.text.replace(look, "").strip() if look else state.text
-        parts = (said, look, inventory)
+        words = state.text.replace(look, "").strip() if look else state.text
+        parts = (words, look, inventory)
         return "\n".join(part for part in parts if part)
 
     # The game's own coroutine: a second one would cost rollouts as much again.
@@ -83,9 +80,11 @@ class TextGameDomain(Domain[Transition, str]):
 
     async def step(self, state: Transition, action: str, rng: Random) -> Step[Transition]:  # noqa: ARG002
         """𝒯(s, a), without a draw; the obstacle of an action that changes nothing is the answer."""
-        made = await self._game.step(state.state, action)
-        obstacle = (made.text or "nothing happens") if made.state == state.state else None
-        return Step(made, made.reward, made.ending is not None, text=made.text, obstacle=obstacle)
+        after = await self._game.step(state.state, action)
+        obstacle = (after.text or "nothing happens") if after.state == state.state else None
+        return Step(
+            after, after.reward, after.ending is not None, text=after.text, obstacle=obstacle
+        )
 
     def success(self, state: Transition) -> bool | None:
         """Whether the game ended in victory; None at an end of which nothing tells."""
@@ -133,18 +132,18 @@ class TextGameDomain(Domain[Transition, str]):
         while waiting:
             state, way = waiting.popleft()
             for action in await self._game.actions(state):
-                made = await self._game.step(state, action)
-                there = self._way.get(made.state, -1)
+                transition = await self._game.step(state, action)
+                there = self._way.get(transition.state, -1)
                 if there > passed:
                     return (*way, action, *self.walkthrough[there:])
-                if made.ending is Ending.VICTORY:
+                if transition.ending is Ending.VICTORY:
                     return (*way, action)
                 left -= 1
                 if not left:
                     return ()
-                if made.ending is None and made.state not in known:
-                    known.add(made.state)
-                    waiting.append((made.state, (*way, action)))
+                if transition.ending is None and transition.state not in known:
+                    known.add(transition.state)
+                    waiting.append((transition.state, (*way, action)))
         return ()
 
     async def look(self, state: Transition) -> tuple[str, str, str]:
@@ -161,11 +160,6 @@ async def open_text_game(task: str, settings: GameSettings) -> AsyncIterator[Tex
 
     Args:
         task: one of `GAME_TASKS`.
-        settings: which game of that name.
-
-    Raises:
-        SettingsError: the settings do not belong to the game.
-        TextGameError: the game cannot be made or opened.
     """
     async with open_game(task, settings) as game:
         yield TextGameDomain(game)

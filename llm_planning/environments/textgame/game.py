@@ -53,12 +53,7 @@ class Transition:
 
 
 class Origin(NamedTuple):
-    """How a state is reached.
-
-    Attributes:
-        parent: the state before it.
-        action: the action that leads from the parent to it.
-    """
+    """How a state is reached."""
 
     parent: str
     action: str
@@ -73,7 +68,6 @@ class UnrepeatedError(TextGameError):
     """An action that was played again led to another state than before.
 
     Args:
-        name: of the game.
         origin: the state and the action that were played again.
         state: the state that followed before.
         now: the state that follows now.
@@ -104,6 +98,9 @@ class GameSeconds:
 
 class TextGame(Protocol):
     """One game, for one player; several players may share its states and its memory.
+
+    A question about a state raises `KeyError` if the state is not known, and `TextGameError` if the
+    interpreter fails.
 
     Attributes:
         name: for people.
@@ -138,29 +135,15 @@ class TextGame(Protocol):
         Returns:
             The actions without repetitions, always in the same order; empty if the game has ended
             or no action changes anything.
-
-        Raises:
-            KeyError: the state is not known.
-            TextGameError: the interpreter failed.
         """
         ...
 
     async def situation(self, state: str) -> str:
-        """The name of all that decides 𝒜(s); several states may be in the same situation.
-
-        Raises:
-            KeyError: the state is not known.
-            TextGameError: the interpreter failed.
-        """
+        """The name of all that decides 𝒜(s); several states may be in the same situation."""
         ...
 
     async def look(self, state: str) -> tuple[str, str]:
-        """The answers to `look` and to `inventory`, no turn taken; empty if the game has ended.
-
-        Raises:
-            KeyError: the state is not known.
-            TextGameError: the interpreter failed.
-        """
+        """The answers to `look` and to `inventory`, no turn taken; empty if the game has ended."""
         ...
 
     async def step(self, state: str, action: str) -> Transition:
@@ -171,9 +154,7 @@ class TextGame(Protocol):
             action: any text, usually a valid action.
 
         Raises:
-            KeyError: the state is not known.
             ValueError: the game has ended in this state.
-            TextGameError: the interpreter failed.
         """
         ...
 

@@ -89,7 +89,6 @@ class Word:
     Attributes:
         rank: 0 for nouns, 1 for names of several words, 2 for adjectives.
         far: the word comes from a text and not from an object that is near.
-        text: the word, or several words.
     """
 
     rank: int
@@ -161,7 +160,9 @@ class Finder:
         words = self._machine.dictionary()
         self._naming = NamingWords(words, story.word_length)
         known = {word.word for word in words}
-        self._always = tuple(one for one in ALWAYS if one[: story.word_length] in known) or ALWAYS
+        self._always = (
+            tuple(command for command in ALWAYS if command[: story.word_length] in known) or ALWAYS
+        )
         self._recognized = recognized
         self._count = lru_cache(None)(partial(verb_usage_count, max_word_length=story.word_length))
         self._generator = TemplateActionGenerator(
@@ -201,13 +202,13 @@ class Finder:
         """Text -> word, for the words that may name a thing here."""
         seen = "\n".join(self._machine.answers(snapshot, ("look", "inventory")))
         near = self._machine.nearby(snapshot)
-        found = [word for name in near for word in self._naming.of_object(name)]
+        candidates = [word for name in near for word in self._naming.of_object(name)]
         # An object's name shows which of its words is the noun more reliably than a text does.
-        adjectives = {word.text for word in found if word.rank == 2}
-        adjectives -= {word.text for word in found if word.rank == 0}
-        found.extend(word for word in self._naming.read(seen) if word.text not in adjectives)
+        adjectives = {word.text for word in candidates if word.rank == 2}
+        adjectives -= {word.text for word in candidates if word.rank == 0}
+        candidates.extend(word for word in self._naming.read(seen) if word.text not in adjectives)
         words: dict[str, Word] = {}
-        for word in found:
+        for word in candidates:
             known = words.setdefault(word.text, word)
             words[word.text] = min(known, word, key=lambda each: each.order)
         return words
@@ -216,8 +217,10 @@ class Finder:
         """Text -> the answer to examining it, in one line, for texts that the game recognizes."""
         names = list(texts)
         answers = self._machine.answers(snapshot, [f"examine {name}" for name in names])
-        said = {name: " ".join(answer.split()) for name, answer in zip(names, answers, strict=True)}
-        return {name: answer for name, answer in said.items() if self._recognized(answer)}
+        lines = {
+            name: " ".join(answer.split()) for name, answer in zip(names, answers, strict=True)
+        }
+        return {name: answer for name, answer in lines.items() if self._recognized(answer)}
 
     def candidates(self, snapshot: MachineSnapshot) -> tuple[str, ...]:
         """The commands to try, sorted, without repetitions: the keys if the story waits for one.

@@ -43,18 +43,18 @@ def checked(command: str) -> str:
         TextGameError: the command has a verb of `OUTSIDE`, or is too long, or has a character that
             no story reads.
     """
-    told = " ".join(command.split())
-    if outside := outside_of(told):
+    text = " ".join(command.split())
+    if outside := outside_of(text):
         raise TextGameError(
             f"the command {command!r} is refused: {outside[0]!r} reaches files or earlier turns, "
             "which are not part of the game's state"
         )
-    if len(told) > _LONGEST_COMMAND:
+    if len(text) > _LONGEST_COMMAND:
         raise TextGameError(
-            f"the command {command[:40]!r}... has {len(told)} bytes, but the Z-machine reads "
+            f"the command {command[:40]!r}... has {len(text)} bytes, but the Z-machine reads "
             f"{_LONGEST_COMMAND} at most: shorten it"
         )
-    return _readable(told)
+    return _readable(text)
 
 
 def key_of(command: str) -> str:
@@ -66,10 +66,10 @@ def key_of(command: str) -> str:
     return _readable(" ".join(command.split()))[:1]
 
 
-def _readable(told: str) -> str:
-    if strange := sorted(set(told) - _LETTERS):
+def _readable(text: str) -> str:
+    if strange := sorted(set(text) - _LETTERS):
         raise TextGameError(
-            f"the command {told[:40]!r} is refused: no story reads {strange[0]!r}; write it with "
+            f"the command {text[:40]!r} is refused: no story reads {strange[0]!r}; write it with "
             "the letters of Western Europe"
         )
-    return _KEYS.get(told, told)
+    return _KEYS.get(text, text)

@@ -87,23 +87,23 @@ def find_story(name: str, folder: str) -> Path:
             f"games={folder} is not a folder: name the folder of {wanted}, or set game=FILE"
         )
     try:
-        found = sorted(
+        files = sorted(
             file
             for file in place.iterdir()
             if file.stem.lower() == name and file.suffix.lower() in _SUFFIXES
         )
     except OSError as error:
         raise TextGameError(f"games={folder} cannot be read: {error.strerror}") from error
-    if not found:
+    if not files:
         raise TextGameError(
             f"there is no {wanted} in games={folder}: put the story file there, or set game=FILE"
         )
-    if len(found) > 1:
-        names = ", ".join(file.name for file in found)
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
         raise TextGameError(
             f"games={folder} has several files of {name!r} ({names}): keep one, or set game=FILE"
         )
-    return found[0]
+    return files[0]
 
 
 def story_file(name: str) -> Path:
@@ -177,11 +177,7 @@ def _known(file: Path, content: bytes, digest: str) -> Story:
 
 
 def _tried(file: Path, content: bytes, digest: str) -> Story:
-    """A story that Jericho does not know, after it was begun in a process of its own.
-
-    Raises:
-        TextGameError: the story ends its interpreter.
-    """
+    """A story that Jericho does not know, after it was begun in a process of its own."""
     story = Story(
         file=_copied(file, content, digest),
         digest=digest,
@@ -190,7 +186,7 @@ def _tried(file: Path, content: bytes, digest: str) -> Story:
         grammar="",
         word_length=6 if content[0] <= 3 else 9,
         known=False,
-        objects_tell=False,
+        objects_decide=False,
     )
     try:
         words = asyncio.run(in_lone_worker(bounded, _SECONDS_OF_TRIAL, vocabulary, story))
@@ -200,7 +196,9 @@ def _tried(file: Path, content: bytes, digest: str) -> Story:
             f"{_SECONDS_OF_TRIAL:g} seconds; set game=FILE to another story"
         ) from error
     templates = COMMON_GRAMMAR.split(";")
-    usual = [one for one in templates if one.split()[0][: story.word_length] in words]
+    usual = [
+        template for template in templates if template.split()[0][: story.word_length] in words
+    ]
     return replace(story, grammar=";".join(usual))
 
 

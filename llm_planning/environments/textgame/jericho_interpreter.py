@@ -79,12 +79,12 @@ class JerichoInterpreter:
     """
 
     def __init__(self, story: Story, *, state: StateOption) -> None:
-        if state == "world" and not story.objects_tell:
+        if state == "world" and not story.objects_decide:
             raise TextGameError(
                 f"setting state=world is not possible: Jericho does not know the objects of "
                 f"{story.name}, so all of its states would have one name; leave it out"
             )
-        if not story.objects_tell:
+        if not story.objects_decide:
             logger.warning(
                 "Jericho does not know the story %s (MD5 %s): its points and its end are those "
                 "that it tells, its commands are usual ones",
@@ -94,12 +94,12 @@ class JerichoInterpreter:
         self._story = story
         self._machine = Machine(story)
         self._playing = threading.Lock()
-        self._told_of_time = False
+        self._warned_of_time = False
         self._key = {"exact": exact_key, "world": self._world_key}[state]
         jericho = find_jericho()
-        told = (story.digest, jericho.__version__, state, story.seed, story.grammar, REVISION)
+        identity = (story.digest, jericho.__version__, state, story.seed, story.grammar, REVISION)
         self.name = story.name
-        self.revision = blake2b(repr(told).encode(), digest_size=16).hexdigest()
+        self.revision = blake2b(repr(identity).encode(), digest_size=16).hexdigest()
         self.max_score = float(self._machine.max_score)
         self.walkthrough = story.walkthrough
         self.objective = ""
@@ -119,7 +119,7 @@ class JerichoInterpreter:
         Both authors' codes remember valid actions so (MC-DML and MC-LAVE-RL, `env.py`). A story
         whose objects may not tell everything has no such name: its situations are its states.
         """
-        if not self._story.objects_tell:
+        if not self._story.objects_decide:
             return self.key(snapshot)
         with self._playing:
             world = self._machine.world(snapshot)
@@ -149,14 +149,10 @@ class JerichoInterpreter:
         return look, inventory
 
     async def valid_actions(self, snapshot: MachineSnapshot) -> tuple[str, ...]:
-        """𝒜(s), computed in a worker process; a warning says once if there was no time for all.
-
-        Raises:
-            TextGameError: the interpreter crashes or hangs for every command.
-        """
+        """𝒜(s), computed in a worker process; a warning says once if there was no time for all."""
         found = await find_valid_actions(self._story, snapshot)
-        if found.untried and not self._told_of_time:
-            self._told_of_time = True
+        if found.untried and not self._warned_of_time:
+            self._warned_of_time = True
             logger.warning(
                 "%s: the valid actions of a state are those that were found in %g s; %d commands "
                 "were not tried. This is said once",
@@ -246,7 +242,6 @@ async def without_crashes(
 
     Args:
         attempt: a function that tries commands, importable by its name.
-        commands: the commands to try.
         until: reading of `time.monotonic` after which commands that were not tried are left out.
 
     Returns:

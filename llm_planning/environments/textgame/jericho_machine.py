@@ -26,9 +26,9 @@ from llm_planning.environments.textgame.game import Ending, TextGameError
 from llm_planning.environments.textgame.jericho_commands import checked, key_of
 from llm_planning.environments.textgame.story_verdicts import (
     asks_what_now,
+    points_in,
     printed_ending,
     status_score,
-    told_points,
 )
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Story:
         walkthrough: commands that lead to the best known score.
         known: Jericho knows where this story keeps its score and its objects, and how it ends.
             Otherwise only what the story says itself is known.
-        objects_tell: places and attributes of its objects decide what can be done, as Jericho
+        objects_decide: places and attributes of its objects decide what can be done, as Jericho
             assumes of the stories that it knows.
     """
 
@@ -129,7 +129,7 @@ class Story:
     word_length: int
     walkthrough: tuple[str, ...] = ()
     known: bool = True
-    objects_tell: bool = True
+    objects_decide: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,6 @@ class DictionaryWord:
     """A word that a story's parser knows, as far as the parser looks at it.
 
     Attributes:
-        word: the word.
         is_noun: it may name a thing.
         is_adj: it may describe a thing.
     """
@@ -154,7 +153,6 @@ class MachineSnapshot:
     Attributes:
         parts: the result of Jericho's `get_state`: memory, uint8 [dynamic memory of the story];
             stack, uint8 [2048]; registers, random numbers, last words. The arrays are read-only.
-        score: of the game.
         ending: None while the game goes on.
     """
 
@@ -177,10 +175,6 @@ class Machine:
     Attributes:
         first: the state in which the game begins.
         first_words: the text before the first command.
-        max_score: the highest possible score.
-
-    Raises:
-        MissingJerichoError: Jericho is not installed.
     """
 
     def __init__(self, story: Story) -> None:
@@ -193,8 +187,8 @@ class Machine:
         self.max_score = int(self._env.get_max_score())
         self.first = self._snapshot(self.first_words, score=0)
         if not self._known:
-            (told,) = map(told_points, self.answers(self.first, ("score",)))
-            self.max_score = told.most if told else 0
+            (points,) = map(points_in, self.answers(self.first, ("score",)))
+            self.max_score = points.most if points else 0
 
     def play(self, snapshot: MachineSnapshot, command: str) -> tuple[MachineSnapshot, str]:
         """Plays a command in a state.
@@ -202,9 +196,6 @@ class Machine:
         Returns:
             The state that follows, and the game's words. If the machine stops, the game ends in
             failure, unless it has just been won; the snapshot is then the one before, ended.
-
-        Raises:
-            TextGameError: the command is refused, see `checked`.
         """
         words = self._send(snapshot, command)
         if not self._has_stopped():
@@ -218,11 +209,7 @@ class Machine:
         return MachineSnapshot(snapshot.parts, score, ending), words
 
     def answers(self, snapshot: MachineSnapshot, commands: Sequence[str]) -> list[str]:
-        """The game's words to each of several commands, in the same state.
-
-        Raises:
-            TextGameError: a command is refused, see `checked`.
-        """
+        """The game's words to each of several commands, in the same state."""
         answers = []
         for command in commands:
             answers.append(self._send(snapshot, command))
@@ -246,28 +233,28 @@ class Machine:
         if not commands:
             return []
         # The library writes to both buffers: it splits the commands in place.
-        told = create_string_buffer(";".join(map(checked, commands)).encode("latin-1"))
-        changing = create_string_buffer(len(told) + 1)
+        typed = create_string_buffer(";".join(map(checked, commands)).encode("latin-1"))
+        changing = create_string_buffer(len(typed) + 1)
         differences = np.zeros((len(commands), _DIFFERENCE), dtype=np.uint16)
         self._restore(snapshot)
         library = self._env.frotz_lib
-        count = library.filter_candidate_actions(told, changing, differences.ctypes.data)
+        count = library.filter_candidate_actions(typed, changing, differences.ctypes.data)
         if self._has_stopped():
             self._revive()
             half = len(commands) // 2
             parts = (commands[:half], commands[half:]) if half else ()
             return [change for part in parts for change in self.changes(snapshot, part)]
-        found = changing.value.decode("latin-1").split(";")[:count]
+        changed = changing.value.decode("latin-1").split(";")[:count]
         rows = differences[:count]
-        return [(name, row.tobytes()) for name, row in zip(found, rows, strict=True)]
+        return [(name, row.tobytes()) for name, row in zip(changed, rows, strict=True)]
 
     def dictionary(self) -> list[DictionaryWord]:
         """The words that the story's parser knows."""
         return [
             DictionaryWord(
-                bytes(one._word).decode("latin-1").translate(_ZSCII), one.is_noun, one.is_adj
+                bytes(word._word).decode("latin-1").translate(_ZSCII), word.is_noun, word.is_adj
             )
-            for one in self._env.get_dictionary()
+            for word in self._env.get_dictionary()
         ]
 
     def nearby(self, snapshot: MachineSnapshot) -> list[str]:
@@ -301,12 +288,12 @@ class Machine:
         # The interpreter would keep the rest of a line for later keys, in whatever state.
         line = key_of(command) if snapshot.awaits_key else checked(command)
         self._restore(snapshot)
-        return self._cleaned(self._say(line))
+        return self._cleaned(self._answer(line))
 
-    def _say(self, line: str) -> str:
+    def _answer(self, line: str) -> str:
         # Jericho's `step` sends UTF-8, of which the machine reads every byte as a letter.
-        said: bytes = self._env.frotz_lib.step(line.encode("latin-1") + b"\n")
-        return said.decode("cp1252", "replace")
+        words: bytes = self._env.frotz_lib.step(line.encode("latin-1") + b"\n")
+        return words.decode("cp1252", "replace")
 
     def _cleaned(self, words: str) -> str:
         return (words if self._known else _AROUND_ANSWER.sub("", words)).strip()
@@ -335,19 +322,19 @@ class Machine:
         after = MachineSnapshot((memory, stack, *others), score, None)
         # Jericho judges by the last answer, so before the score is asked for.
         verdict = self._verdict()
-        score = int(self._env.get_score()) if self._known else self._told_score(after, words)
+        score = int(self._env.get_score()) if self._known else self._printed_score(after, words)
         return replace(after, score=score, ending=self._ending(words, score, verdict))
 
-    def _told_score(self, after: MachineSnapshot, words: str) -> int:
+    def _printed_score(self, after: MachineSnapshot, words: str) -> int:
         """The score of a story that Jericho does not know; the one before if nothing tells it."""
         status = status_score(after.parts[0])
         if status is not None:
             return status
-        told = told_points(words)
-        if told is None and not after.awaits_key:
-            told = told_points(self._say("score"))
+        points = points_in(words)
+        if points is None and not after.awaits_key:
+            points = points_in(self._answer("score"))
             self._revive()
-        return after.score if told is None else told.score
+        return after.score if points is None else points.score
 
     def _verdict(self) -> Ending | None:
         if self._env.victory():
@@ -378,14 +365,14 @@ def placed_objects(memory: NDArray[np.uint8]) -> bytes:
     Args:
         memory: of a story, shape [bytes].
     """
-    defaults, size, told, word = (31, 9, 5, 7) if memory[0] <= 3 else (63, 14, 8, 12)
+    defaults, size, compared, word = (31, 9, 5, 7) if memory[0] <= 3 else (63, 14, 8, 12)
     first = int.from_bytes(memory[0x0A:0x0C].tobytes()) + 2 * defaults
     at, end = first, len(memory)
     while at < end:
         end = min(end, int.from_bytes(memory[at + word : at + word + 2].tobytes()))
         at += size
     count = (at - first) // size
-    return memory[first : first + count * size].reshape(count, size)[:, :told].tobytes()
+    return memory[first : first + count * size].reshape(count, size)[:, :compared].tobytes()
 
 
 def exact_key(snapshot: MachineSnapshot) -> str:

@@ -102,9 +102,7 @@ class _SharedGame:
     """The parts of one game that its players share.
 
     Attributes:
-        key: the identity of the game.
         state: how its states are named.
-        players: number of players.
         states: None until the game is open.
         memories: file -> memory; the key None is the memory that is not on disk.
         opening: held while a player opens the game.
@@ -189,7 +187,6 @@ async def open_game(task: str, settings: GameSettings) -> AsyncIterator[TextGame
 
     Args:
         task: one of `GAME_TASKS`.
-        settings: which game of that name.
 
     Raises:
         UnknownTaskError: no game has this name.

@@ -66,11 +66,7 @@ class TransitionMemory:
         self._timed: asyncio.AbstractEventLoop | None = None
 
     def find(self, state: str) -> KnownState | None:
-        """What is remembered of a state, in memory or on disk; None if nothing is.
-
-        Raises:
-            TextGameError: the store cannot be read.
-        """
+        """What is remembered of a state, in memory or on disk; None if nothing is."""
         known = self.states.get(state)
         if known is None and self._store is not None:
             known = self._store.load(state)
@@ -119,11 +115,7 @@ class TransitionMemory:
         return actions
 
     def actions_in(self, situation: str) -> tuple[str, ...] | None:
-        """The valid actions of a situation; None if nobody computed them.
-
-        Raises:
-            TextGameError: the store cannot be read.
-        """
+        """The valid actions of a situation; None if nobody computed them."""
         actions = self._situations.get(situation)
         if actions is None and self._store is not None:
             actions = self._store.load_actions(situation)
@@ -137,38 +129,34 @@ class TransitionMemory:
         self._put(lambda store: store.put_situation(situation, actions))
 
     def put_seen(self, state: str, known: KnownState, seen: tuple[str, str]) -> tuple[str, str]:
-        """Remembers the answers to `look` and to `inventory` in a known state.
-
-        Args:
-            state: the name of the state.
-            known: what is remembered of it.
-            seen: the answers.
-        """
+        """Remembers the answers to `look` and to `inventory` in a known state."""
         look, inventory = seen
         kept = known.seen = sys.intern(look), sys.intern(inventory)
         self._keep(known, lambda store: store.put_seen(state, kept))
         return kept
 
-    def put_transition(self, state: str, known: KnownState, action: str, made: Transition) -> None:
+    def put_transition(
+        self, state: str, known: KnownState, action: str, transition: Transition
+    ) -> None:
         """Remembers a transition and the state that it leads to.
 
         Args:
-            state: the name of a known state.
-            known: what is remembered of it.
             action: an action without a remembered transition there.
-            made: its transition.
         """
         origin = Origin(state, action)
-        reached = self.find(made.state)
+        reached = self.find(transition.state)
         if reached is None:
-            self.put_state(made.state, KnownState(origin, known.depth + 1))
+            self.put_state(transition.state, KnownState(origin, known.depth + 1))
         elif known.depth + 1 < reached.depth:
             reached.origin, reached.depth = origin, known.depth + 1
-            self._keep(reached, lambda store: store.put_state(made.state, reached))
+            self._keep(reached, lambda store: store.put_state(transition.state, reached))
         known.transitions[sys.intern(action)] = Transition(
-            sys.intern(made.state), sys.intern(made.text), made.reward, made.ending
+            sys.intern(transition.state),
+            sys.intern(transition.text),
+            transition.reward,
+            transition.ending,
         )
-        self._keep(known, lambda store: store.put_transition(state, action, made))
+        self._keep(known, lambda store: store.put_transition(state, action, transition))
 
     def damaged(self, reason: str) -> TextGameError:
         """The error for a memory that contradicts itself."""
@@ -323,8 +311,8 @@ class RememberedGame:
             if self._has_ended(state, known):
                 raise game_over(state)
             await self._return_to(state)
-            made = await self._game.step(state, action)
-            self.memory.put_transition(state, known, action, made)
+            transition = await self._game.step(state, action)
+            self.memory.put_transition(state, known, action, transition)
         return known.transitions[action]
 
     async def _known_state(self, state: str) -> KnownState:
@@ -348,8 +336,10 @@ class RememberedGame:
         """Whether the game ended with the transition that first led to the state."""
         if known.origin is None or (parent := self.memory.find(known.origin.parent)) is None:
             return False
-        made = parent.transitions.get(known.origin.action)
-        return made is not None and made.state == state and made.ending is not None
+        transition = parent.transitions.get(known.origin.action)
+        return (
+            transition is not None and transition.state == state and transition.ending is not None
+        )
 
     async def _return_to(self, state: str) -> None:
         """Plays the way to a state that the game does not know, but an earlier run reached."""
@@ -357,6 +347,6 @@ class RememberedGame:
             return
         await self._game.start()
         for reached, origin in self.memory.way(state, is_known=self._game.knows):
-            made = await self._game.step(*origin)
-            if made.state != reached:
-                raise UnrepeatedError(self.name, origin, state=reached, now=made.state)
+            transition = await self._game.step(*origin)
+            if transition.state != reached:
+                raise UnrepeatedError(self.name, origin, state=reached, now=transition.state)

@@ -24,7 +24,6 @@ class ShippedStory:
 
     Attributes:
         name: of the task.
-        file: the story file.
         grammar: templates of its commands, in Jericho's notation.
         walkthrough: commands that win all points.
     """
@@ -54,13 +53,13 @@ GULL_ROCK = ShippedStory(
 )
 """A lighthouse to be lit before the night: 23 rooms, 50 points."""
 
-SHIPPED: Mapping[str, ShippedStory] = {one.name: one for one in (GULL_ROCK,)}
+SHIPPED: Mapping[str, ShippedStory] = {story.name: story for story in (GULL_ROCK,)}
 
 
 @cache
 def shipped_by_digest() -> Mapping[str, ShippedStory]:
     """MD5 of the story file -> the story."""
     return {
-        md5(one.file.read_bytes(), usedforsecurity=False).hexdigest(): one
-        for one in SHIPPED.values()
+        md5(story.file.read_bytes(), usedforsecurity=False).hexdigest(): story
+        for story in SHIPPED.values()
     }

@@ -71,9 +71,11 @@ class StateTable:
             way.append(self._origins[way[-1]].parent)
         for reached in reversed(way[:-1]):
             origin = self._origins[reached]
-            made, snapshot = self._play(snapshot, origin.action, seconds)
-            if made.state != reached:
-                raise UnrepeatedError(self.interpreter.name, origin, state=reached, now=made.state)
+            transition, snapshot = self._play(snapshot, origin.action, seconds)
+            if transition.state != reached:
+                raise UnrepeatedError(
+                    self.interpreter.name, origin, state=reached, now=transition.state
+                )
             self._keep(reached, snapshot)
         return snapshot
 
@@ -84,33 +86,31 @@ class StateTable:
             state: the name of a state in which the game goes on.
             action: any text.
             seconds: the account to add to.
-
-        Raises:
-            KeyError: the state is not known.
-            TextGameError: the interpreter failed.
         """
-        made, snapshot = self._play(self.restore(state, seconds), action, seconds)
+        transition, snapshot = self._play(self.restore(state, seconds), action, seconds)
         origin = Origin(state, action)
-        if not self.knows(made.state):
-            self._origins[made.state] = origin
-        if made.ending is None and self._origins.get(made.state) == origin:
-            self._keep(made.state, snapshot)
-        return made
+        if not self.knows(transition.state):
+            self._origins[transition.state] = origin
+        if transition.ending is None and self._origins.get(transition.state) == origin:
+            self._keep(transition.state, snapshot)
+        return transition
 
     def _play(
         self, snapshot: Snapshot, action: str, seconds: GameSeconds
     ) -> tuple[Transition, Snapshot]:
         started = time.perf_counter()
-        made = self.interpreter.step(snapshot, action)
-        named = self._named(made)
+        transition = self.interpreter.step(snapshot, action)
+        named = self._named(transition)
         seconds.simulation += time.perf_counter() - started
         seconds.steps += 1
-        return named, made.state
+        return named, transition.state
 
-    def _named(self, made: Transition) -> Transition:
+    def _named(self, transition: Transition) -> Transition:
         """An interpreter's transition, with the state's name in place of its snapshot."""
-        key = self.interpreter.key(made.state)
-        return replace(made, state=key if made.ending is None else key + _MARKS[made.ending])
+        key = self.interpreter.key(transition.state)
+        return replace(
+            transition, state=key if transition.ending is None else key + _MARKS[transition.ending]
+        )
 
     def _find(self, state: str) -> Snapshot | None:
         if state == self.start.state:

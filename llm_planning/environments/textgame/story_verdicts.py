@@ -42,7 +42,6 @@ class Points(NamedTuple):
     """Points as a story tells them.
 
     Attributes:
-        score: of the player.
         most: the highest possible score; 0 if the story does not say.
     """
 
@@ -64,14 +63,14 @@ def asks_what_now(words: str) -> bool:
     return _LAST_QUESTION.search(words[-_QUESTION_LENGTH:]) is not None
 
 
-def told_points(words: str) -> Points | None:
+def points_in(words: str) -> Points | None:
     """The points in an answer to `score`, or in last words; None if there are none.
 
     Example:
-        >>> from llm_planning.environments.textgame.story_verdicts import told_points
-        >>> told_points("You have so far scored 2 out of a possible 5, in 3 turns.")
+        >>> from llm_planning.environments.textgame.story_verdicts import points_in
+        >>> points_in("You have so far scored 2 out of a possible 5, in 3 turns.")
         Points(score=2, most=5)
-        >>> told_points("Your score is 10 (total of 350 points), in 7 moves.")
+        >>> points_in("Your score is 10 (total of 350 points), in 7 moves.")
         Points(score=10, most=350)
     """
     found = _POINTS.search(" ".join(words.split()))

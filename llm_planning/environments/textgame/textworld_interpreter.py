@@ -73,10 +73,8 @@ class TextWorldSnapshot:
     """A state.
 
     Attributes:
-        machine: the state of the Z-machine.
         facts: TextWorld's propositions that hold.
         completed: positions of the completed quests.
-        score: of the game.
         ending: None while the game goes on.
     """
 
@@ -92,7 +90,6 @@ class _Moves:
     """The actions that are possible under some facts.
 
     Attributes:
-        commands: the valid actions.
         actions: the game's report of an action -> TextWorld's action.
     """
 
@@ -169,16 +166,16 @@ class TextWorldInterpreter:
                 an earlier one, or is too long; or the Z-machine stopped; or the game's score
                 differs from the rewards of the completed quests.
         """
-        told = checked(action)
-        if refused := sorted(filter(_reaches_back, verbs_of(told))):
+        command = checked(action)
+        if refused := sorted(filter(_reaches_back, verbs_of(command))):
             raise TextGameError(
                 f"{self.name} refuses {action!r}: what {refused[0]!r} does depends on more than "
                 "the state of the game"
             )
-        said = self._say(snapshot, told)
+        answer = self._answer(snapshot, command)
         facts, completed, score = snapshot.facts, snapshot.completed, snapshot.score
         # A line can hold several commands. Each is a turn, whose words end with the score.
-        for turn in said.split("</score>"):
+        for turn in answer.split("</score>"):
             for event in _SUCCEEDED.findall(turn):
                 done = self._moves(facts).actions.get(event.lower())
                 if done is not None:
@@ -187,16 +184,16 @@ class TextWorldInterpreter:
             if points is not None:
                 completed, score = self._complete(completed, facts), int(points[1])
         self._check(action, completed, score)
-        ending = Ending.VICTORY if _WON in said else Ending.FAILURE if _LOST in said else None
+        ending = Ending.VICTORY if _WON in answer else Ending.FAILURE if _LOST in answer else None
         if (facts, completed, ending) == (snapshot.facts, snapshot.completed, None):
             after = snapshot
         else:
             after = TextWorldSnapshot(self._machine_state(), facts, completed, score, ending)
-        return Transition(after, _words(said), float(score - snapshot.score), ending)
+        return Transition(after, _words(answer), float(score - snapshot.score), ending)
 
     def look(self, snapshot: TextWorldSnapshot) -> tuple[str, str]:
         """The answers to `look` and to `inventory`, no turn taken."""
-        return _words(self._say(snapshot, "look")), _words(self._say(snapshot, "inventory"))
+        return _words(self._answer(snapshot, "look")), _words(self._answer(snapshot, "inventory"))
 
     async def valid_actions(self, snapshot: TextWorldSnapshot) -> tuple[str, ...]:
         """𝒜(s): TextWorld's admissible commands that change something, sorted."""
@@ -213,20 +210,20 @@ class TextWorldInterpreter:
             snapshot = after
         return tuple(solution)
 
-    def _say(self, snapshot: TextWorldSnapshot, command: str) -> str:
+    def _answer(self, snapshot: TextWorldSnapshot, command: str) -> str:
         """The game's answer in a state, traces and counters included."""
         self._frotz.set_state(snapshot.machine)
         # The rest of another state's prompt must not become a part of the next answer.
         self._frotz.frotz_lib.flush_buffer()
         self._frotz.frotz_lib.dumb_clear_screen()
-        said, _, _, _ = self._frotz.step(command)
+        answer, _, _, _ = self._frotz.step(command)
         if self._frotz._emulator_halted():
             self._frotz.reset()  # a stopped machine restores no state
             raise TextGameError(
                 f"the Z-machine of {self.name} stopped over {command!r}: the game has a fault; "
                 "play another seed or level"
             )
-        return str(said)
+        return str(answer)
 
     def _machine_state(self) -> MachineState:
         """The Z-machine's state, with things in the order of their numbers."""
@@ -239,11 +236,11 @@ class TextWorldInterpreter:
 
         kb = self._game.kb
         state = State(kb.logic, facts)
-        found = list(state.all_applicable_actions(kb.rules.values(), kb.types.constants_mapping))
+        possible = list(state.all_applicable_actions(kb.rules.values(), kb.types.constants_mapping))
         # If the game reports two actions alike, the one with more preconditions is kept.
-        found.sort(key=lambda action: (len(action.preconditions), action.name))
-        actions = {self._event(action): action for action in found}
-        commands = set(filter(_changes, self._inform.gen_commands_from_actions(found)))
+        possible.sort(key=lambda action: (len(action.preconditions), action.name))
+        actions = {self._event(action): action for action in possible}
+        commands = set(filter(_changes, self._inform.gen_commands_from_actions(possible)))
         return _Moves(tuple(sorted(commands)), actions)
 
     def _event(self, action: Action) -> str:
@@ -280,7 +277,6 @@ def open_textworld(kind: str, *, level: int | None, seed: int) -> TextWorldInter
     Args:
         kind: one of `KINDS`.
         level: None for the kind's default.
-        seed: of all of TextWorld's draws.
 
     Raises:
         TextGameError: TextWorld is not installed, has no such game or cannot make it.
@@ -311,9 +307,9 @@ def _any_holds(events: Iterable[Any], facts: frozenset[Proposition]) -> bool:
     return any(facts.issuperset(event.condition.preconditions) for event in events)
 
 
-def _words(said: str) -> str:
+def _words(answer: str) -> str:
     """The game's words without traces, counters, the prompt and the status line after it."""
-    text = _PROMPT.sub("", _COUNTERS.sub("", _TRACED.sub("", said)))
+    text = _PROMPT.sub("", _COUNTERS.sub("", _TRACED.sub("", answer)))
     for end in (_WON, _LOST):
         before, found, _ = text.partition(end)
         text = before + found

@@ -119,7 +119,6 @@ class Challenge:
 
     Attributes:
         name: TextWorld's name of the challenge.
-        settings: of the challenge.
     """
 
     name: str
@@ -131,7 +130,6 @@ def game_request(kind: str, level: int) -> Challenge | Custom:
 
     Args:
         kind: one of `KINDS`, or `KITCHEN`.
-        level: a level of this kind.
     """
     match kind:
         case "coin-collector":

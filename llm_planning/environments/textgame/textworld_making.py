@@ -54,12 +54,9 @@ def make_once(name: str, *, folder: str, generation: int, kind: str, level: int,
     """Returns the compiled game, and makes it if it is not in the cache.
 
     Args:
-        name: of the game, for error messages.
         folder: name of the game's folder, made of kind, level and seed.
         generation: number to increase when the same folder name means another game.
         kind: a kind that `textworld_kinds.game_request` knows.
-        level: a level of this kind.
-        seed: of all of TextWorld's draws.
 
     Returns:
         The game's file, in a folder that is never written again.
@@ -100,11 +97,7 @@ def compile_once(description: Path) -> Path:
 
 
 def check_textworld() -> None:
-    """Refuses games of TextWorld's without TextWorld.
-
-    Raises:
-        TextGameError: TextWorld is not installed.
-    """
+    """Refuses games of TextWorld's without TextWorld."""
     if importlib.util.find_spec("textworld") is None:
         raise TextGameError(
             "TextWorld, which makes and plays these games, is not installed: "
@@ -174,19 +167,12 @@ def _opening(what: str, remedy: str) -> Iterator[None]:
     except TextGameError:
         raise
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
-        raise TextGameError(f"{what} cannot be opened ({said}): {remedy}") from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+        raise TextGameError(f"{what} cannot be opened ({reason}): {remedy}") from error
 
 
 def generate_apart(name: str, *, kind: str, level: int, seed: int, file: Path) -> None:
     """Makes a game in a separate process.
-
-    Args:
-        name: of the game, for error messages.
-        kind: a kind that `textworld_kinds.game_request` knows.
-        level: a level of this kind.
-        seed: of all of TextWorld's draws.
-        file: path of the game to write.
 
     Raises:
         TextGameError: TextWorld failed, or took longer than `MAKING_SECONDS`.
@@ -199,7 +185,7 @@ def _run_apart(name: str, *arguments: str, file: Path) -> None:
     try:
         # Inform writes a folder into the home directory.
         with tempfile.TemporaryDirectory() as home:
-            made = subprocess.run(
+            process = subprocess.run(
                 # -P: nothing is imported from the user's working directory.
                 [sys.executable, "-P", "-m", _MODULE, *arguments],
                 env={**os.environ, "PYTHONHASHSEED": "0", "HOME": home},
@@ -214,10 +200,10 @@ def _run_apart(name: str, *arguments: str, file: Path) -> None:
             f"TextWorld took more than {MAKING_SECONDS} seconds to make {name}: "
             "try again on an idle machine"
         ) from None
-    if made.returncode != 0 or not file.is_file():
-        last = (made.stderr or made.stdout).strip().splitlines()[-1:]
+    if process.returncode != 0 or not file.is_file():
+        last = (process.stderr or process.stdout).strip().splitlines()[-1:]
         raise TextGameError(
-            f"TextWorld could not make {name} (exit {made.returncode}): {' '.join(last)}"
+            f"TextWorld could not make {name} (exit {process.returncode}): {' '.join(last)}"
         )
 
 
@@ -225,9 +211,6 @@ def generate(*, kind: str, level: int, seed: int, file: str) -> None:
     """Makes and compiles a game.
 
     Args:
-        kind: a kind that `game_request` knows.
-        level: a level of this kind.
-        seed: of all of TextWorld's draws.
         file: path of the compiled game; its description is written beside it.
     """
     import textworld
@@ -253,7 +236,6 @@ def compile_given(*, description: str, file: str) -> None:
     """Compiles the game of a description that TextWorld wrote.
 
     Args:
-        description: path of the description.
         file: path of the compiled game; the description is written anew beside it.
     """
     import textworld

@@ -101,7 +101,6 @@ class KnownState:
             is known.
         actions: 𝒜(s); None until a player asks for it.
         seen: the answers to `look` and to `inventory`; None until a player asks for them.
-        transitions: action -> its transition.
     """
 
     origin: Origin | None
@@ -169,11 +168,11 @@ class TransitionStore:
             TextGameError: the file cannot be read.
         """
         try:
-            found = self._file.run(_GET_STATE, (state,))
-            if not found:
+            state_rows = self._file.run(_GET_STATE, (state,))
+            if not state_rows:
                 return None
             rows = self._file.run(_GET_TRANSITIONS, (state,))
-            return _known_state(found[0], dict(map(_transition, rows)))
+            return _known_state(state_rows[0], dict(map(_transition, rows)))
         except (CacheError, ValueError, TypeError, RecursionError) as error:
             raise self._failed(error) from error
 
@@ -184,8 +183,8 @@ class TransitionStore:
             TextGameError: the file cannot be read.
         """
         try:
-            found = self._file.run(_GET_SITUATION, (situation,))
-            return _listed(found[0][0]) if found else None
+            rows = self._file.run(_GET_SITUATION, (situation,))
+            return _listed(rows[0][0]) if rows else None
         except (CacheError, ValueError, TypeError, RecursionError) as error:
             raise self._failed(error) from error
 
@@ -209,9 +208,10 @@ class TransitionStore:
         """Puts the answers to `look` and to `inventory` in a state that was put before."""
         self._put(_PUT_SEEN, (*seen, state))
 
-    def put_transition(self, state: str, action: str, made: Transition) -> None:
+    def put_transition(self, state: str, action: str, transition: Transition) -> None:
         """Puts the transition of an action; both of its states must have been put before."""
-        self._put(_PUT_TRANSITION, (state, action, made.state, made.text, made.reward, made.ending))
+        after = (transition.state, transition.text, transition.reward, transition.ending)
+        self._put(_PUT_TRANSITION, (state, action, *after))
 
     def save(self) -> None:
         """Writes all rows that were put; once it returns, they survive the end of the process.
@@ -266,12 +266,7 @@ def _open(path: Path) -> CacheFile:
 
 
 def _known_state(row: Row, transitions: dict[str, Transition]) -> KnownState:
-    """Reads a row of the table of states.
-
-    Raises:
-        ValueError: the row holds a value that `put_state` or `put_actions` cannot have written.
-        TypeError: likewise, if the value has another type.
-    """
+    """Reads a row of the table of states."""
     parent, action, depth, look, inventory, actions = row
     if type(depth) is not int or depth < 0:
         raise ValueError(f"a state's depth is {depth!r}, not a whole number of 0 or more")

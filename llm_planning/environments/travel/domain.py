@@ -5,15 +5,13 @@ Source: LLM-MCTS, Section 4.1.
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, model_validator
 
 from llm_base.files import at_home
-from llm_planning.domain import Domain, Judged, Step
+from llm_planning.domain import Domain, Judged, Step, wording_of
 from llm_planning.environments.travel.files import BUNDLED, graph_hash, read_graph
 from llm_planning.environments.travel.language import Flight, FlightGrammar, PositionModel
 from llm_planning.environments.travel.pairs import Among, Pair, pairs
@@ -40,13 +38,8 @@ class Travel(Domain[str, Flight]):
     the same start.
 
     Args:
-        graph: the cities and flights.
         pair: from where to where; there is a way.
         problem: its name in metrics.
-
-    Attributes:
-        graph: as given.
-        pair: as given.
     """
 
     pair: Pair
@@ -61,7 +54,7 @@ class Travel(Domain[str, Flight]):
         self.pair = pair
         self.goal = f"Be in {pair.goal}."
         self.grammar, self.state_model = FlightGrammar(graph), PositionModel(graph)
-        self.wording = _wording()
+        self.wording = wording_of(__package__)
         # No city of this world, so that nothing is given away.
         self.example = (("Goal: Be in Alderby. You are in Birchby.", str(Flight("Alderby"))),)
         self._fewest = graph.flights_to(pair.goal)
@@ -126,7 +119,6 @@ class Travel(Domain[str, Flight]):
         """The flight right before another one: to where that one begins, by the shortest way.
 
         Args:
-            state: where the traveller is.
             subtask: a flight; None for the goal.
         """
         if subtask is None:
@@ -138,7 +130,6 @@ class Travel(Domain[str, Flight]):
         """Whether the traveller is there already, or can fly there.
 
         Args:
-            state: where the traveller is.
             subtask: a flight; None for the goal, which is done or cannot be done.
             parent: plays no part.
         """
@@ -162,13 +153,6 @@ class Travel(Domain[str, Flight]):
     def mistakes(self, subtask: Flight) -> Mapping[str, Sequence[Flight]]:
         """Flights to another city."""
         return {"city": [Flight(city) for city in self.graph.cities if city != subtask.to]}
-
-
-@cache
-def _wording() -> Mapping[str, str]:
-    """Template of Tree of Options or DRIP -> the blocks that replace its own."""
-    folder = files(__package__) / "prompts"
-    return {name: (folder / f"{name}.j2").read_text("utf-8") for name in ("drip", "dynamics")}
 
 
 TASKS: Final = ("fly",)

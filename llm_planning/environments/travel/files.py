@@ -105,52 +105,54 @@ def _city(row: Mapping[str, str], where: str) -> City:
                 f"{where}: {column} is {quote(row[column])}; write 1 to {LONGEST_NAME} printable "
                 "characters"
             )
-    said = row["population"]
+    people = row["population"]
     # int() would take signs, blanks, underscores and other scripts' digits, too.
-    if not (said.isascii() and said.isdigit() and len(said) <= 10 and int(said) < MOST_PEOPLE):
-        raise GraphError(f"{where}: population is {quote(said)}; write a whole number from 0 on")
-    return City(key=row["id"], name=row["name"], country=row["country"], population=int(said))
+    if not (
+        people.isascii() and people.isdigit() and len(people) <= 10 and int(people) < MOST_PEOPLE
+    ):
+        raise GraphError(f"{where}: population is {quote(people)}; write a whole number from 0 on")
+    return City(key=row["id"], name=row["name"], country=row["country"], population=int(people))
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The lines of a file, each with its place, such as `cities.csv: line 2`."""
-    said = printable(str(path))
-    reader = csv.DictReader(lines_of(_text(path, said)), strict=True)
+    file = printable(str(path))
+    reader = csv.DictReader(lines_of(_text(path, file)), strict=True)
     count = 0
     try:
-        found = reader.fieldnames or ()
+        heads = reader.fieldnames or ()
         for column in columns:
-            if list(found).count(column) != 1:
-                much = "twice" if column in found else "not"
+            if list(heads).count(column) != 1:
+                much = "twice" if column in heads else "not"
                 raise GraphError(
-                    f"{said}: the column {column!r} is {much} there; its first line has to name "
+                    f"{file}: the column {column!r} is {much} there; its first line has to name "
                     f"each of {', '.join(columns)} once"
                 )
         for row in reader:
             count += 1
-            where = f"{said}: line {reader.line_num}"
+            where = f"{file}: line {reader.line_num}"
             if None in row or None in row.values():
                 raise GraphError(f"{where}: has not as many values as there are columns")
             yield where, row
     except csv.Error as error:
-        raise GraphError(f"{said}: line {reader.line_num}: is not CSV: {error}") from error
+        raise GraphError(f"{file}: line {reader.line_num}: is not CSV: {error}") from error
     if not count:
-        raise GraphError(f"{said}: has no line below its heads; write at least one")
+        raise GraphError(f"{file}: has no line below its heads; write at least one")
 
 
-def _text(path: Path, said: str) -> str:
+def _text(path: Path, file: str) -> str:
     try:
         content = read_regular(path, most=MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         raise GraphError(
-            f"{said}: there is no such file; graph={printable(str(path.parent))} has to be a "
+            f"{file}: there is no such file; graph={printable(str(path.parent))} has to be a "
             f"folder with {CITIES} and {FLIGHTS}"
         ) from error
     except OSError as error:
-        raise GraphError(f"{said}: cannot be read: {error.strerror}") from error
+        raise GraphError(f"{file}: cannot be read: {error.strerror}") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise GraphError(
-            f"{said}: byte {error.start} is not UTF-8; save the file in that encoding"
+            f"{file}: byte {error.start} is not UTF-8; save the file in that encoding"
         ) from error

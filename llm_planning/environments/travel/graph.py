@@ -24,7 +24,6 @@ class City:
         key: identifies it in its files.
         name: as it is written there; several cities may have the same.
         country: its code, such as JP.
-        population: its people.
     """
 
     key: str
@@ -109,7 +108,7 @@ class FlightGraph:
         cities = [start]
         while (city := cities[-1]) != goal:
             left = fewest[city]
-            cities.append(next(one for one in self.flights[city] if fewest.get(one) == left - 1))
+            cities.append(next(end for end in self.flights[city] if fewest.get(end) == left - 1))
         return tuple(cities)
 
 

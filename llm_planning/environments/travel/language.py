@@ -60,7 +60,7 @@ class FlightGrammar:
         graph: says which cities a text may mean.
     """
 
-    told = 'An option is a direct flight from where you are: "city" names where it ends.'
+    instruction = 'An option is a direct flight from where you are: "city" names where it ends.'
 
     def __init__(self, graph: FlightGraph) -> None:
         self._graph = graph

@@ -31,12 +31,7 @@ PAIRS: Final = 400
 
 
 class Pair(NamedTuple):
-    """From where to where is flown.
-
-    Attributes:
-        start: a city.
-        goal: another one.
-    """
+    """From where to where is flown."""
 
     start: str
     goal: str
@@ -49,7 +44,6 @@ def cities(graph: FlightGraph, among: Among) -> tuple[str, ...]:
     are those to which or from which nobody flies.
 
     Args:
-        graph: has the cities.
         among: the 68 most populous ones, or 62 of 0.5 to 2 million people, always the same.
     """
     assert among in get_args(Among)
@@ -72,8 +66,6 @@ def pairs(graph: FlightGraph, among: Among, seed: int) -> tuple[Pair, ...]:
     """The pairs of a setting: 400, or as many as there are.
 
     Args:
-        graph: has the cities.
-        among: as `cities` takes it.
         seed: each draws other pairs.
 
     Raises:

@@ -341,7 +341,7 @@ class DripRoles(Generic[S, A]):
         model = domain.state_model if isinstance(domain, Predicts) else None
         constants = {
             "about": domain.about,
-            "options": domain.grammar.told,
+            "options": domain.grammar.instruction,
             "fields": listed(domain.grammar.fields),
             "state_fields": listed(written_fields(model.answer)) if model else "",
             "world": domain,

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.domain import HOUSEHOLD, Household
-from llm_planning.environments.household.goals import Wanted, goal_text, listed, told_count
+from llm_planning.environments.household.goals import Wanted, amount_text, goal_text, listed
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.environments.household.rules import GRAB, PUT, Rules, State
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
@@ -244,7 +244,7 @@ def _joined(form: str) -> Callable[[Sequence[Wanted], Home], str]:
     def write(goal: Sequence[Wanted], home: Home) -> str:
         relation = {place.name: place.relation for place in home.places}
         told = listed(
-            form.format(what=told_count(one.number, one.thing), there=relation[one.place], one=one)
+            form.format(what=amount_text(one.number, one.thing), there=relation[one.place], one=one)
             for one in goal
         )
         return f"{told[0].upper()}{told[1:]}."

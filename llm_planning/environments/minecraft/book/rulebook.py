@@ -59,7 +59,6 @@ class ItemRule:
 
     Attributes:
         item: v.
-        action: the action that obtains the item.
         consumed: materials, which are used up.
         kept: stations and tools, which must be held and are kept. A better tool of the same kind
             will do (`substitutes`).
@@ -117,7 +116,6 @@ class RuleBook:
     """One rule per item, without cycles, and with a rule for each required item.
 
     Attributes:
-        rules: item -> its rule.
         unreachable: items of the game without a rule.
 
     Raises:
@@ -170,11 +168,7 @@ class RuleBook:
         raise UnknownItemError(f"unknown item {item!r}; {self._remedy(item)}")
 
     def requirements(self, item: str) -> dict[str, int]:
-        """R(v, 𝒢*): required item -> quantity, tools and stations included.
-
-        Raises:
-            UnknownItemError: there is no such item.
-        """
+        """R(v, 𝒢*): required item -> quantity, tools and stations included."""
         return self.rule(item).requirements
 
     def tier(self, item: str) -> int:
@@ -182,9 +176,6 @@ class RuleBook:
 
         Returns:
             0 for no pickaxe, 1 for wood, 2 for stone, 3 for iron, 4 for diamond.
-
-        Raises:
-            UnknownItemError: there is no such item.
         """
         return self._tiers[self.rule(item).item]
 
@@ -195,16 +186,16 @@ class RuleBook:
             EmptyGoalSetError: there is no goal.
             UnknownItemError: a goal is not an item of this book.
         """
-        found: set[str] = set()
+        items: set[str] = set()
         waiting = list(goals)
         if not waiting:
             raise EmptyGoalSetError("the set of goals is empty; name at least one item")
         while waiting:
             item = waiting.pop()
-            if item not in found:
-                found.add(item)
+            if item not in items:
+                items.add(item)
                 waiting.extend(self.rule(item).requirements)
-        return tuple(item for item in self._order if item in found)
+        return tuple(item for item in self._order if item in items)
 
     def replaced(self, rules: Iterable[ItemRule]) -> RuleBook:
         """A copy of this book in which these rules replace the rules of the same items.
@@ -228,8 +219,6 @@ class RuleBook:
         Raises:
             DamagedRulesError: the file cannot be read or is not a file of rules; the message names
                 the file and the reason.
-            UnknownItemError: a rule needs an item that has no rule.
-            CyclicRuleBookError: an item needs itself.
         """
         file = RULES_FILE if path is None else path
         try:

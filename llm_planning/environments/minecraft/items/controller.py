@@ -91,11 +91,7 @@ def group_of(goal: str) -> str:
 
 
 def planning_horizon(goal: str) -> int:
-    """Environment steps of an episode with this goal (Appendix J.2.4).
-
-    Raises:
-        UnknownGoalError: the name is not one of the 67 goals.
-    """
+    """Environment steps of an episode with this goal (Appendix J.2.4)."""
     return HORIZONS[group_of(goal)]
 
 
@@ -122,8 +118,6 @@ class SimulatedWorld:
 
     Attributes:
         steps: environment steps since the episode began; never above the horizon.
-        horizon: environment steps of an episode.
-        stalled: whether the controller is stuck.
     """
 
     def __init__(
@@ -171,9 +165,6 @@ class SimulatedWorld:
         Returns:
             None if the attempt failed: only the clock has moved, by one step or more. Otherwise
             what left the inventory. At the horizon every attempt fails.
-
-        Raises:
-            UnknownActionError: the action is not one of the verbs.
         """
         after = self._world.clone()
         used = after.step(action, item)

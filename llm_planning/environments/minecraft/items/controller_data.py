@@ -82,7 +82,6 @@ class Profile:
     """One controller in one kind of world.
 
     Attributes:
-        items: item -> its gathering.
         tiers: shape [5]; the gathering of any other item, by the tier of the pickaxe that it needs.
         make: steps that crafting or smelting takes, whether it succeeds or fails.
         vain: steps after which an attempt that the rules do not allow, or that misses, is given up.

@@ -44,7 +44,9 @@ class ItemSettings(Settings):
     """
 
     read_when: ClassVar[ReadWhen] = {
-        "pool": [When("requirements", "requirements above 0", lambda one: one.requirements > 0)],
+        "pool": [
+            When("requirements", "requirements above 0", lambda settings: settings.requirements > 0)
+        ],
     }
 
     requirements: int = Field(0, ge=0, le=3)
@@ -82,13 +84,8 @@ class ItemWorld(Domain[Holdings, Attempt]):
     makes. Stations and tools must be held and stay. Whatever else is tried changes nothing.
 
     Args:
-        goals: the items to hold at once.
         among: the items of the world, together with everything they need.
         settings: the rules and the action set.
-
-    Attributes:
-        goals: as given.
-        settings: as given.
     """
 
     goals: tuple[str, ...]
@@ -136,7 +133,7 @@ class ItemWorld(Domain[Holdings, Attempt]):
         return [
             Attempt(verb, item)
             for item, (verb, needs) in self._needs(state.seed).items()
-            if verb in self._verbs and not any(one.lacking(held) for one in needs)
+            if verb in self._verbs and not any(need.lacking(held) for need in needs)
         ]
 
     def step(self, state: Holdings, action: Attempt, rng: Random) -> Step[Holdings]:  # noqa: ARG002
@@ -165,7 +162,7 @@ class ItemWorld(Domain[Holdings, Attempt]):
         verb, needs = rules[action.item]
         if verb != action.verb:
             return f"to {action.verb} does not give {action.item}"
-        lacking = [f"{one.number} {one.item}" for one in needs if one.lacking(held)]
+        lacking = [f"{need.number} {need.item}" for need in needs if need.lacking(held)]
         return f"{action} requires {', '.join(lacking)}" if lacking else None
 
     def score(self, state: Holdings) -> float:
@@ -187,7 +184,7 @@ class ItemWorld(Domain[Holdings, Attempt]):
             for needed, count in rule.consumed.items():
                 spent[needed] += times * count
             for needed, count in rule.kept.items():
-                if not any(one in held for one in substitutes(needed)[1:]):
+                if not any(tool in held for tool in substitutes(needed)[1:]):
                     stays[needed] = max(stays.get(needed, 0), count)
         return way[::-1]
 
@@ -214,7 +211,9 @@ class _Need(NamedTuple):
     better: tuple[str, ...]
 
     def lacking(self, held: Mapping[str, int]) -> bool:
-        return held.get(self.item, 0) < self.number and not any(one in held for one in self.better)
+        return held.get(self.item, 0) < self.number and not any(
+            tool in held for tool in self.better
+        )
 
 
 def _needs_of(world: TextWorld) -> dict[str, tuple[str, tuple[_Need, ...]]]:
@@ -224,8 +223,11 @@ def _needs_of(world: TextWorld) -> dict[str, tuple[str, tuple[_Need, ...]]]:
         item: (
             rule.action,
             (
-                *(_Need(one, count, ()) for one, count in rule.consumed.items()),
-                *(_Need(one, count, substitutes(one)[1:]) for one, count in rule.kept.items()),
+                *(_Need(needed, count, ()) for needed, count in rule.consumed.items()),
+                *(
+                    _Need(needed, count, substitutes(needed)[1:])
+                    for needed, count in rule.kept.items()
+                ),
             ),
         )
         for item, rule in rules.items()
@@ -245,7 +247,7 @@ class MinecraftItems(ItemWorld):
     Example:
         >>> from llm_planning.environments.minecraft.items.domain import MinecraftItems
         >>> world = MinecraftItems("stick")
-        >>> [str(one) for one in world.advise(world.start(0))]
+        >>> [str(action) for action in world.advise(world.start(0))]
         ['mine logs', 'craft planks', 'craft stick']
     """
 
@@ -264,7 +266,6 @@ class MinecraftGoals(ItemWorld):
 
     Args:
         task: the set, one of `GOAL_SETS`.
-        settings: as `MinecraftItems` takes them.
     """
 
     tasks = tuple(GOAL_SETS)

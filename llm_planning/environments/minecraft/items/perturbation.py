@@ -78,14 +78,9 @@ def perturb(
         actions: level 0 to 3 of changed actions.
         pool: "resources" for the materials that the unperturbed rules use up on the way to
             `PRIOR_GOALS`, "required" for everything that one of the 67 goals needs.
-        seed: of all draws.
-
-    Returns:
-        The changed rules and the perturbed items.
 
     Raises:
         ValueError: a level is not 0, 1, 2 or 3.
-        UnknownItemError: a goal is not in the book.
     """
     candidates = [goal for goal in PRIOR_GOALS if book.rule(goal).action == "craft"]
     order = random.Random(f"{seed}:items").sample(candidates, k=ITEMS_HIT[-1])
@@ -122,11 +117,9 @@ def _needs_another(
     """The goal's rule with one requirement replaced.
 
     Args:
-        goal: the perturbed item.
         book: the rules of the game, which give the tiers.
         changed: the rules as changed so far, which show what would be a cycle.
         wanted: the pool.
-        draws: the random generator.
     """
     rule = changed.rule(goal)
     pool = sorted(

@@ -112,7 +112,6 @@ class World(Protocol):
         """Tries to obtain an item once.
 
         Args:
-            action: one of the verbs.
             item: any name; an attempt on an unknown item fails.
 
         Returns:
@@ -173,13 +172,8 @@ class TextWorld:
         """Begins an episode: empty inventory, step 0.
 
         Args:
-            book: the rules.
             goals: the items that can be obtained, together with everything they need.
             verbs: the action set; an item whose rule has another action cannot be obtained.
-
-        Raises:
-            UnknownItemError: a goal is not in the book.
-            EmptyGoalSetError: there is no goal.
         """
         self._goals = tuple(goals)
         self.verbs = tuple(verbs)

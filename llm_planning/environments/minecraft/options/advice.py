@@ -37,8 +37,6 @@ def needed(rules: OptionRules, state: State, wanted: Iterable[Sequence[str]]) ->
     """The options that it still takes to hold some items.
 
     Args:
-        rules: recipes, drops and tools.
-        state: the state in which the options begin.
         wanted: groups of items; one item of each group is to be held.
 
     Returns:
@@ -47,14 +45,14 @@ def needed(rules: OptionRules, state: State, wanted: Iterable[Sequence[str]]) ->
     draft = _Draft(rules, state)
     for kinds in wanted:
         draft.obtain(draft.nearest(kinds), 1)
-    return draft.said()
+    return draft.plan()
 
 
 def needed_for(rules: OptionRules, state: State, item: str, count: int) -> list[Option]:
     """The options that it still takes to hold so many of one item; see `needed`."""
     draft = _Draft(rules, state)
     draft.obtain(item, count)
-    return draft.said()
+    return draft.plan()
 
 
 def nearest(rules: OptionRules, state: State, kinds: Sequence[str]) -> str:
@@ -80,8 +78,8 @@ class _Draft:
         self._under_way: set[str] = set()
         self._crafting = False
 
-    def said(self) -> list[Option]:
-        """The plan."""
+    def plan(self) -> list[Option]:
+        """The options, in an order that works; of each at most a stack."""
         return [Option(verb, min(n, MOST), item) for (verb, item), n in self.options.items()]
 
     def nearest(self, kinds: Sequence[str]) -> str:
@@ -100,7 +98,7 @@ class _Draft:
         self._held[item] = max(self._held[item], count)
 
     def _get(self, verb: Verb, names: Sequence[str], item: str, missing: int) -> None:
-        name = min(names, key=lambda one: one not in self._near)
+        name = min(names, key=lambda candidate: candidate not in self._near)
         recipe = verb.takes(self._rules, self._near, name)
         assert recipe is not None
         # A folded craft makes its own materials, down to the ones that cannot be crafted.

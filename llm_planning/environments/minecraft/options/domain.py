@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llm_planning.domain import SMALLEST, Domain, Judged, Step
+from llm_planning.domain import SMALLEST, Domain, Judged, Step, wording_of
 from llm_planning.environments.minecraft.book.rulebook import game_rules
 from llm_planning.environments.minecraft.options.advice import needed
 from llm_planning.environments.minecraft.options.language import (
@@ -70,9 +69,6 @@ class Minecraft(Domain[State, Option]):
 
     Args:
         task: one of `EVERY_TASK`, or a task of one's own.
-        vocabulary: see `MinecraftSettings`.
-        options: see `MinecraftSettings`.
-        stations: see `MinecraftSettings`.
     """
 
     tasks = tuple(EVERY_TASK)
@@ -97,7 +93,7 @@ class Minecraft(Domain[State, Option]):
         taught_first = (options, stations) == ("folded", "placed")
         self._rules_line = "" if taught_first else f"Rules: {options} crafts, {stations} stations\n"
         self.grammar, self.state_model = _language(vocabulary)
-        self.wording = _wording()
+        self.wording = wording_of(__package__)
         self.world = _world(options)
         self._rules = _rules(options)
         self._steps = StepsBefore(self._rules, stations=stations)
@@ -117,7 +113,11 @@ class Minecraft(Domain[State, Option]):
         An option takes at most a stack, so larger numbers do not matter. Settings other than the
         usual ones stand first, so that one model can be taught several.
         """
-        counts = {kind: one.number for kind, one in state.near.items() if one.number <= MOST}
+        counts = {
+            kind: sighting.number
+            for kind, sighting in state.near.items()
+            if sighting.number <= MOST
+        }
         near = [
             f"{counts[kind]} {kind}" if kind in counts else kind
             for kind in (*state.nearby_blocks, *state.nearby_entities)
@@ -200,7 +200,7 @@ class Minecraft(Domain[State, Option]):
         if subtask is None:
             return self.named(state)
         before = self._steps.before(state, subtask)
-        return [one for one in before if self.vocabulary == "free" or one.item in OBJECTS]
+        return [option for option in before if self.vocabulary == "free" or option.item in OBJECTS]
 
     def judge(self, state: State, subtask: Option, parent: Option | None) -> Judged:  # noqa: ARG002
         """Whether an option's result is there, or else whether it can be carried out (Table 11).
@@ -358,14 +358,3 @@ def _takes(rules: OptionRules, verb: Verb, item: str) -> tuple[_Groups, _Groups]
 @cache
 def _world(options: CraftMode) -> OptionWorld:
     return OptionWorld(game_rules(), seed=0, options=options)
-
-
-@cache
-def _wording() -> Mapping[str, str]:
-    """Template of Tree of Options or DRIP -> the blocks that replace its own in Minecraft."""
-    folder = files(__package__) / "prompts"
-    return {
-        file.name.removesuffix(".j2"): file.read_text("utf-8")
-        for file in folder.iterdir()
-        if file.name.endswith(".j2")
-    }

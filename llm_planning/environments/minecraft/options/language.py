@@ -63,13 +63,9 @@ def mistaken(option: Option) -> Mapping[str, Sequence[Option]]:
 
 
 class OptionGrammar:
-    """The grammar of options.
+    """The grammar of options."""
 
-    Args:
-        vocabulary: of the item.
-    """
-
-    told = (
+    instruction = (
         f"An option is a verb ({', '.join(VERBS)}), a quantity and an item, an id of the game such "
         "as oak_log."
     )

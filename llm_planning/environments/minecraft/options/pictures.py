@@ -60,7 +60,6 @@ def draw_state(state: State, size: int) -> Image:
     """Draws the whole record of a state.
 
     Args:
-        state: the state.
         size: the length of the picture's sides, in pixels.
 
     Raises:
@@ -84,9 +83,6 @@ def draw_scenery(canvas: Canvas, time: str, biome: str, height: float) -> None:
     """Draws sky and land into the upper part of a picture.
 
     Args:
-        canvas: is drawn on.
-        time: of the day.
-        biome: of the land.
         height: of the part, in pixels.
     """
     size = canvas.size
@@ -106,7 +102,6 @@ def draw_inventory(canvas: Canvas, held: Mapping[str, int], top: float, text: in
     """Draws the items with their counts into the lower part of a picture.
 
     Args:
-        canvas: is drawn on.
         held: item -> count.
         top: of the part, in pixels.
         text: height of the letters.
@@ -124,9 +119,9 @@ def draw_inventory(canvas: Canvas, held: Mapping[str, int], top: float, text: in
         text = max(LEAST_TEXT, int(needed) - 2)
     pitch = min(max(needed, text + 1), text + 7)
     rows = int(room / pitch + 0.001)  # room / (room / 12) may be a little less than 12
-    shown, more = _as_many_as(sorted(held.items()), columns * rows)
+    drawn, more = _that_fit(sorted(held.items()), columns * rows)
     side = pitch - 3
-    for number, (item, count) in enumerate(shown):
+    for number, (item, count) in enumerate(drawn):
         column, row = divmod(number, rows)
         x, y = edge + column * width, top + row * pitch
         canvas.box(x, y, width - 2, pitch - 1, fill=_SLOT, round_=2)
@@ -138,9 +133,9 @@ def draw_inventory(canvas: Canvas, held: Mapping[str, int], top: float, text: in
         name = fitted(item, amount_at - x - side - 8, text)
         canvas.text(x + side + 5, middle, name, height=text, fill=_PALE)
     if more:
-        said = f"+{more} more"
+        rest = f"+{more} more"
         canvas.text(
-            size - edge - text_width(said, text), top - 0.9 * text, said, height=text, fill=WHITE
+            size - edge - text_width(rest, text), top - 0.9 * text, rest, height=text, fill=WHITE
         )
 
 
@@ -165,12 +160,12 @@ def _draw_near(
     least = 2.4 * text + 10
     columns = max(5, -(-len(near) // max(1, int(height // least))))
     columns = min(columns, int((size - 2 * edge) // (6 * text)))
-    shown, more = _as_many_as(near, columns * int(height // least))
-    rows = max(1, -(-len(shown) // columns))
+    drawn, more = _that_fit(near, columns * int(height // least))
+    rows = max(1, -(-len(drawn) // columns))
     pitch, width = min(height / rows, 0.55 * height), (size - 2 * edge) / columns
     top += height - rows * pitch
     side = min(pitch - 2.4 * text - 2, 0.62 * width)
-    for number, (kind, sighted) in enumerate(shown):
+    for number, (kind, sighted) in enumerate(drawn):
         row, column = divmod(number, columns)
         x, y = edge + column * width, top + row * pitch
         draw_near(kind, Square(canvas, x + (width - side) / 2, y + 1, side))
@@ -180,9 +175,9 @@ def _draw_near(
         _centred(canvas, kind, (middle, label + 0.65 * text), width - 4, WHITE)
         _centred(canvas, sighted, (middle, label + 1.7 * text), width - 4, _PALE)
     if more:
-        said = f"+{more} more"
-        x = size - edge - text_width(said, text)
-        canvas.text(x, top + rows * pitch + 0.1 * text, said, height=text, fill=WHITE)
+        rest = f"+{more} more"
+        x = size - edge - text_width(rest, text)
+        canvas.text(x, top + rows * pitch + 0.1 * text, rest, height=text, fill=WHITE)
 
 
 def _centred(canvas: Canvas, text: str, at: Point, width: float, fill: Colour) -> None:
@@ -204,21 +199,23 @@ def _draw_condition(canvas: Canvas, state: State, top: float, text: int) -> floa
     place = f"x={x:.1f}  y={y:.1f}  z={z:.1f}"
     canvas.text(edge, row + line, place, height=text, fill=WHITE)
     canvas.text(half, row + line, f"{state.biome}, {state.time}", height=text, fill=WHITE)
-    lines, height = _told(state, size - 2 * edge, text)
+    lines, height = _worn_and_chests(state, size - 2 * edge, text)
     row += 2 * line
-    for number, told in enumerate(lines):
-        canvas.text(edge, row + number * 1.3 * height, told, height=height, fill=_PALE)
+    for number, words in enumerate(lines):
+        canvas.text(edge, row + number * 1.3 * height, words, height=height, fill=_PALE)
     return row + (len(lines) - 1) * 1.3 * height + 0.7 * line
 
 
-def _told(state: State, width: float, text: int) -> tuple[list[str], int]:
+def _worn_and_chests(state: State, width: float, text: int) -> tuple[list[str], int]:
     """The lines that say what is worn and which chests are seen, and the height of their letters.
 
     Two lines are filled with smaller letters before there is a third; chests that find no room in
     three are counted.
     """
     worn = [
-        f"{slot}: {one}" for slot, one in zip(EQUIPMENT_SLOTS, state.equipment, strict=True) if one
+        f"{slot}: {item}"
+        for slot, item in zip(EQUIPMENT_SLOTS, state.equipment, strict=True)
+        if item
     ]
     begin = _listed("Worn", worn or ["nothing"])
     begin[-1] += "."
@@ -229,17 +226,17 @@ def _told(state: State, width: float, text: int) -> tuple[list[str], int]:
             return lines, height
     lines = _flowed(begin, width, LEAST_TEXT)
     for kept in range(len(state.chests)):
-        said = [*state.chests[:kept], f"+{len(state.chests) - kept} more"]
-        longer = _flowed([*begin, *_listed("Chests", said)], width, LEAST_TEXT)
+        chests = [*state.chests[:kept], f"+{len(state.chests) - kept} more"]
+        longer = _flowed([*begin, *_listed("Chests", chests)], width, LEAST_TEXT)
         if kept and len(longer) > _MOST_LINES:
             break
         lines = longer
     return lines, LEAST_TEXT
 
 
-def _listed(name: str, said: Sequence[str]) -> list[str]:
+def _listed(name: str, entries: Sequence[str]) -> list[str]:
     """A heading and its parts, which a line may end between."""
-    parts = [f"{part}," for part in said[:-1]] + [said[-1]]
+    parts = [f"{part}," for part in entries[:-1]] + [entries[-1]]
     return [f"{name}: {parts[0]}", *parts[1:]]
 
 
@@ -268,6 +265,6 @@ def _bar(canvas: Canvas, name: str, value: float, at: Point, colour: Colour) -> 
     canvas.text(x, y, f"{name} {value:.1f}/20", height=text, fill=WHITE)
 
 
-def _as_many_as(kinds: Sequence[KindT], room: int) -> tuple[Sequence[KindT], int]:
+def _that_fit(kinds: Sequence[KindT], room: int) -> tuple[Sequence[KindT], int]:
     """The first ones that find room, and how many do not."""
     return kinds[:room], max(0, len(kinds) - room)

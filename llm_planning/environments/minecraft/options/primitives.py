@@ -41,13 +41,13 @@ _FUNCTIONS: Final[dict[str, list[Verb]]] = {}
 for _word in dict.fromkeys((*_FIRST, *VERBS)):
     _FUNCTIONS.setdefault(VERBS[_word].function, []).append(VERBS[_word])
 
-TOLD = """\
+MANUAL = """\
 All functions are async, so await them. Each returns true if all of it was done and false if only a
 part was done. It throws an Error that says what is missing if nothing could be done. Counts are 1
 if they are left out, and 64 at most.
 """
-TOLD += "".join(f"- {verb.told}\n" for verbs in _FUNCTIONS.values() for verb in verbs)
-TOLD += """\
+MANUAL += "".join(f"- {verb.manual}\n" for verbs in _FUNCTIONS.values() for verb in verbs)
+MANUAL += """\
 What the bot knows is up to date after each call:
 - bot.inventory.count(name): how many are in the inventory. bot.inventory.items(): a list of
   {name, count}.
@@ -59,13 +59,9 @@ What the bot knows is up to date after each call:
 
 
 class MinecraftPrimitives:
-    """The control primitives of the world of options; a `Primitives`.
+    """The control primitives of the world of options; a `Primitives`."""
 
-    Attributes:
-        told: what a model is told about `bot` and the functions.
-    """
-
-    told = TOLD
+    manual = MANUAL
 
     @cached_property
     def prelude(self) -> str:
@@ -85,11 +81,7 @@ class MinecraftPrimitives:
         return read_skills(Path(__file__).with_name("skills"))
 
     def action(self, name: str, arguments: Sequence[Any]) -> Option:
-        """The option of a call.
-
-        Raises:
-            CallError: there is no such function, or it cannot take the arguments.
-        """
+        """The option of a call."""
         if name not in _FUNCTIONS:
             raise CallError(f"unknown function {quote(name)}; {remedy(str(name), _FUNCTIONS)}")
         return _Call(_FUNCTIONS[name], arguments).option()
@@ -109,11 +101,7 @@ class MinecraftPrimitives:
         }
 
     def plain(self, *actions: Option) -> str:
-        """The program that takes exactly these options, one call for each.
-
-        Raises:
-            CallError: no function takes one of them.
-        """
+        """The program that takes exactly these options, one call for each."""
         calls = "".join(f"  await {_call(action)};\n" for action in actions)
         return f"async function act(bot) {{\n{calls}}}\n"
 
@@ -126,13 +114,13 @@ def _call(action: Option) -> str:
     verb = VERBS.get(action.verb)
     if verb is None:
         raise CallError(f"unknown verb {quote(action.verb)}; {remedy(action.verb, VERBS)}")
-    said = {
+    texts = {
         "item": json.dumps(verb.tool),
         "mob": json.dumps(action.item),
         "name": json.dumps(action.item),
         "position": "bot.entity.position.offset(1, 0, 0)",
     }
-    given = (said[one] for one in verb.parameters if one != "count")
+    given = (texts[parameter] for parameter in verb.parameters if parameter != "count")
     return f"{verb.function}(bot, {', '.join(given)}, {action.quantity})"
 
 
@@ -140,7 +128,6 @@ class _Call:
     """A call of a function by a program; its arguments may be anything.
 
     Args:
-        verbs: of the function.
         given: its arguments without `bot`.
     """
 
@@ -205,5 +192,7 @@ class _Call:
 
 
 def _near(state: State, kinds: Sequence[str]) -> dict[str, Any]:
-    found = {kind: sighting(state, kind) for kind in kinds}
-    return {kind: {"count": one.number, "distance": one.distance} for kind, one in found.items()}
+    sightings = {kind: sighting(state, kind) for kind in kinds}
+    return {
+        kind: {"count": seen.number, "distance": seen.distance} for kind, seen in sightings.items()
+    }

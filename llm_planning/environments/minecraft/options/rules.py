@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from llm_planning.environments.minecraft.book.rulebook import STATIONS, substitutes
-from llm_planning.environments.minecraft.options.tables import (
-    DROPS,
-    FLUIDS,
-    HARVESTED_WITH,
-    WOODS,
-)
+from llm_planning.environments.minecraft.options.tables import DROPS, FLUIDS, HARVESTED_WITH, WOODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,7 +86,6 @@ class OptionRules:
     Args:
         book: the rules. Rules with the actions craft and smelt are the recipes; rules that break a
             block give the tool for it. `tables.DROPS` gives what a block yields.
-        options: how much one craft makes.
 
     Attributes:
         crafts: id -> its recipe without a furnace.
@@ -124,14 +118,14 @@ class OptionRules:
 
     def made_of(self, kinds: Iterable[str]) -> frozenset[str]:
         """These items, and all that they can be made of on the way."""
-        found, open_ = set[str](), list(kinds)
+        items, open_ = set[str](), list(kinds)
         while open_:
             item = open_.pop()
-            if item not in found:
-                found.add(item)
+            if item not in items:
+                items.add(item)
                 recipe = self.on_the_way.get(item)
                 open_ += [kind for some, _ in recipe.consumed for kind in some] if recipe else []
-        return frozenset(found)
+        return frozenset(items)
 
 
 def holds(state: State, item: str) -> bool:

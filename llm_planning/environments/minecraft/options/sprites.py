@@ -137,7 +137,6 @@ class Square:
     """A square of a picture; its corners are (0, 0) and (1, 1).
 
     Attributes:
-        canvas: of the picture.
         x: the left of the square there, in pixels.
         y: its top.
         side: its length.

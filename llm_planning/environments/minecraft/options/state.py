@@ -45,7 +45,6 @@ class Change:
         entities: kinds of entity seen for the first time.
         near: kind of block or entity -> its new sighting.
         equipped: item put on or taken in hand.
-        biome: the new biome.
         time: of the day.
         height: the y coordinate, in blocks.
         health: in half hearts, 0 to 20.
@@ -73,7 +72,6 @@ class State:
     inventory, so that the texts of the states of one tree begin alike.
 
     Attributes:
-        biome: where the agent is.
         time: of the day.
         nearby_blocks: kinds of block within 32 blocks or seen recently, in the order of sighting.
         nearby_entities: kinds of entity near, nearest first; kinds without a sighting come last.
@@ -81,7 +79,6 @@ class State:
         health: in half hearts, 0 to 20.
         hunger: in half drumsticks, 0 to 20.
         position: (x, y, z), in blocks.
-        chests: visible chests.
         equipment: shape [6], by `EQUIPMENT_SLOTS`; None is an empty slot.
         inventory: item -> count above 0, in the order of acquisition.
     """
@@ -134,9 +131,6 @@ class State:
 
         Args:
             change: an item that is both gained and lost counts both ways.
-
-        Returns:
-            The next state, complete.
         """
         held = dict(self.inventory)
         for item, count in change.lost.items():
@@ -197,9 +191,9 @@ class State:
         return blocks, tuple(sorted(entities, key=lambda kind: near.get(kind, _FAR)[1])), near
 
     def _listed(self, kinds: Iterable[str]) -> str:
-        return ", ".join(map(self._told, kinds)) or "None"
+        return ", ".join(map(self._kind_text, kinds)) or "None"
 
-    def _told(self, kind: str) -> str:
+    def _kind_text(self, kind: str) -> str:
         if kind not in self.near:
             return kind
         number, distance = self.near[kind]

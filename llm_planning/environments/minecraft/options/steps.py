@@ -22,15 +22,18 @@ from llm_planning.environments.minecraft.book.rulebook import STATIONS
 from llm_planning.environments.minecraft.options.advice import nearest, needed_for
 from llm_planning.environments.minecraft.options.crafting import burnt
 from llm_planning.environments.minecraft.options.option import MOST, Option
-from llm_planning.environments.minecraft.options.rules import (
-    GROUPS,
-    holds,
+from llm_planning.environments.minecraft.options.rules import GROUPS, holds
+from llm_planning.environments.minecraft.options.surroundings import LEVELS
+from llm_planning.environments.minecraft.options.tables import FUEL
+from llm_planning.environments.minecraft.options.verbs import (
+    CRAFT,
+    FIND,
+    MINE,
+    PLACE,
+    VERBS,
+    giver,
+    held_pickaxe,
 )
-from llm_planning.environments.minecraft.options.surroundings import DIG_TICKS, LEVELS
-from llm_planning.environments.minecraft.options.tables import (
-    FUEL,
-)
-from llm_planning.environments.minecraft.options.verbs import CRAFT, FIND, MINE, PLACE, VERBS, giver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,12 +51,7 @@ number. (Our choice.)"""
 
 
 class StepsBefore:
-    """Decomposes options by the rules.
-
-    Args:
-        rules: recipes, drops and tools.
-        stations: whether stations are to be placed.
-    """
+    """Decomposes options by the rules."""
 
     def __init__(self, rules: OptionRules, *, stations: Stations) -> None:
         self._rules = rules
@@ -64,10 +62,9 @@ class StepsBefore:
         """The options that give the items of a goal.
 
         Args:
-            state: the present state.
             wanted: groups of items; one item of each group is to be held.
         """
-        return _said(self._hold(state, kinds, 1) for kinds in wanted)
+        return _distinct(self._hold(state, kinds, 1) for kinds in wanted)
 
     def before(self, state: State, option: Option) -> list[Option]:
         """The options immediately before an option: each once, none for an unknown one."""
@@ -75,9 +72,9 @@ class StepsBefore:
         if verb is None:
             return []
         if _lies_below(option):
-            return [Option(CRAFT.word, 1, _pickaxe(state) or "wooden_pickaxe")]
+            return [Option(CRAFT.word, 1, held_pickaxe(state) or "wooden_pickaxe")]
         if count := verb.uses(option):
-            return _said([self._hold(state, (option.item,), count)])
+            return _distinct([self._hold(state, (option.item,), count)])
         near = (*state.nearby_blocks, *state.nearby_entities)
         recipe = verb.takes(self._rules, near, option.item)
         if recipe is None:
@@ -88,15 +85,16 @@ class StepsBefore:
             *(self._station(state, kinds) for kinds in recipe.kept),
             self._fuel(state, times) if recipe.burns else None,
         ]
-        return [*self._in_order(steps), *map(_find, recipe.near[:1])]
+        return [
+            *sorted(_distinct(steps), key=self._rank),
+            *(Option(FIND.word, 1, kind) for kind in recipe.near[:1]),
+        ]
 
     def approach(self, before: State, state: State, option: Option) -> list[Option]:
         """How to go on with an option that is not done: what it lacks, then the rest of it.
 
         Args:
             before: the state in which the option was begun.
-            state: the present state.
-            option: that was begun.
         """
         verb = VERBS[option.verb]
         gives = verb.gives(self._rules, option)
@@ -126,7 +124,7 @@ class StepsBefore:
         if way is None:
             return None
         verb, names = way
-        name = min(names, key=lambda one: one not in state.nearby_entities)
+        name = min(names, key=lambda candidate: candidate not in state.nearby_entities)
         return Option(verb.word, min(count, MOST), name)
 
     def _gather(self, state: State, kinds: Sequence[str], count: int) -> Option | None:
@@ -143,13 +141,10 @@ class StepsBefore:
         return self._hold(state, (fuel,), ceil(pieces / FUEL[fuel]))
 
     def _station(self, state: State, kinds: Sequence[str]) -> Option | None:
-        item = next((one for one in kinds if holds(state, one)), kinds[0])
+        item = next((kind for kind in kinds if holds(state, kind)), kinds[0])
         if self._stations == "placed" and item in STATIONS:
             return Option(PLACE.word, 1, item)
         return self._hold(state, (item,), 1)
-
-    def _in_order(self, steps: Iterable[Option | None]) -> list[Option]:
-        return sorted(_said(steps), key=self._rank)
 
     def _rank(self, step: Option) -> tuple[bool, int]:
         return (VERBS[step.verb].stays, -self._effort(step.item))
@@ -175,7 +170,7 @@ def unequipped(state: State, option: Option) -> str | None:
     Returns:
         The obstacle in words; None if nothing is missing, or the option does not find anything.
     """
-    if not _lies_below(option) or _pickaxe(state) is not None:
+    if not _lies_below(option) or held_pickaxe(state) is not None:
         return None
     return f"{option.item} lies below ground: needs a pickaxe"
 
@@ -184,14 +179,5 @@ def _lies_below(option: Option) -> bool:
     return option.verb == FIND.word and option.item in LEVELS
 
 
-def _pickaxe(state: State) -> str | None:
-    """The fastest pickaxe that is held."""
-    return next((tool for tool in DIG_TICKS if holds(state, tool)), None)
-
-
-def _said(steps: Iterable[Option | None]) -> list[Option]:
+def _distinct(steps: Iterable[Option | None]) -> list[Option]:
     return list(dict.fromkeys(step for step in steps if step is not None))
-
-
-def _find(kind: str) -> Option:
-    return Option(FIND.word, 1, kind)

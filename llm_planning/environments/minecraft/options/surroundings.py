@@ -76,7 +76,6 @@ class View:
     """A place and what is in view there.
 
     Attributes:
-        biome: of the place.
         position: (x, y, z), in blocks.
         blocks: kind of block in view -> its sighting.
         entities: kind of entity in view -> its sighting.
@@ -153,10 +152,8 @@ def explore(state: State, target: str, *, pickaxe: str | None, draw: Random) -> 
     surface.
 
     Args:
-        state: where exploring begins.
         target: a block, entity or biome; the empty string for one leg on the surface.
         pickaxe: to dig with; with None the player stays on the surface.
-        draw: the random generator.
     """
     heading = draw.uniform(0, 2 * pi)
     x, y, z = state.position
@@ -239,7 +236,11 @@ def _gathered(rates: Mapping[str, float], draw: Random) -> dict[str, Sighting]:
 
 
 def _together(kind: str, draw: Random) -> int:
-    least, most = STOCK.get(kind, _ALONE)
+    return between(*STOCK.get(kind, _ALONE), draw)
+
+
+def between(least: int, most: int, draw: Random) -> int:
+    """A number of a range, its ends included; of one number nothing is drawn."""
     return least if least == most else draw.randint(least, most)
 
 

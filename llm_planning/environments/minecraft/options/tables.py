@@ -24,8 +24,6 @@ class Drop:
     """One item that one block gives.
 
     Attributes:
-        block: the block that is broken.
-        item: the item that it gives.
         least: smallest number of the item.
         most: largest number; all numbers from `least` to `most` are equally likely.
         chance: probability that the block gives the item at all.

@@ -23,11 +23,7 @@ from typing import TYPE_CHECKING, Final
 from llm_planning.environments.minecraft.book.rulebook import game_rules
 from llm_planning.environments.minecraft.options.advice import needed
 from llm_planning.environments.minecraft.options.domain import EVERY_TASK, Minecraft
-from llm_planning.environments.minecraft.options.language import (
-    Amount,
-    ChangeModel,
-    Prediction,
-)
+from llm_planning.environments.minecraft.options.language import Amount, ChangeModel, Prediction
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.rules import OptionRules
 from llm_planning.environments.minecraft.options.tables import FLUIDS
@@ -147,8 +143,8 @@ class MinecraftTeacher:
         others = [world(task=_obtain(item)) for item in self._obtainable()]
         self._goals: Mapping[str, Sequence[Minecraft]] = {
             TASK: tasks,
-            OTHER: [one for one in others if one.task.name not in self.held_out],
-            HELD_OUT: [one for one in others if one.task.name in self.held_out],
+            OTHER: [domain for domain in others if domain.task.name not in self.held_out],
+            HELD_OUT: [domain for domain in others if domain.task.name in self.held_out],
         }
 
     def situation(self, rng: Random, *, held_out: bool) -> Situation[State, Option]:
@@ -177,7 +173,9 @@ class MinecraftTeacher:
     def _can_be_taught(self, domains: Iterable[Minecraft], state: State) -> bool:
         """Whether the way to each goal makes nothing that is held out."""
         return all(
-            self.option_kind(one) == SEEN for domain in domains for one in domain.advise(state)
+            self.option_kind(option) == SEEN
+            for domain in domains
+            for option in domain.advise(state)
         )
 
     def goal_kind(self, domain: Minecraft) -> str:
@@ -208,17 +206,17 @@ class MinecraftTeacher:
     def fillers(self, state: State) -> list[Option]:
         """More of what is at hand."""
         more = (Option(MINE.word, 3, item) for item in _FILLERS if item not in self.held_out)
-        return [one for one in more if self._world.feasible(state, one) is None]
+        return [option for option in more if self._world.feasible(state, option) is None]
 
     def evidence(self, state: State, option: Option) -> str:
         """What an option lacks; else what it takes, or where it finds what it is about."""
         if obstacle := self._world.feasible(state, option):
             return obstacle
-        if lost := _middle([one.change.lost for one in self._outcomes(state, option)]):
+        if lost := _middle([outcome.change.lost for outcome in self._outcomes(state, option)]):
             held = state.inventory
-            said = [f"{count} of {held.get(item, 0)} {item}" for item, count in lost.items()]
-            while len(text := f"takes {', '.join(said)}") > EVIDENCE and len(said) > 1:
-                said.pop()
+            parts = [f"{count} of {held.get(item, 0)} {item}" for item, count in lost.items()]
+            while len(text := f"takes {', '.join(parts)}") > EVIDENCE and len(parts) > 1:
+                parts.pop()
             return text[:EVIDENCE]
         return VERBS[option.verb].evidence(self._rules, state, option)[:EVIDENCE]
 
@@ -237,7 +235,9 @@ class MinecraftTeacher:
         gained, lost = (
             [
                 Amount(item=item, count=min(count, 64))
-                for item, count in _middle([getattr(one.change, side) for one in outcomes]).items()
+                for item, count in _middle(
+                    [getattr(outcome.change, side) for outcome in outcomes]
+                ).items()
                 if item in ITEMS
             ][:4]
             for side in ("gained", "lost")
@@ -267,21 +267,28 @@ class MinecraftTeacher:
         do not count.
         """
         assert isinstance(prediction, Prediction)
-        said = prediction.change()
+        predicted = prediction.change()
         outcomes = self._outcomes(state, option)
-        seen = {*said.blocks, *said.entities} - {*state.nearby_blocks, *state.nearby_entities}
-        possible = {kind for one in outcomes for kind in (*one.change.blocks, *one.change.entities)}
+        seen = {*predicted.blocks, *predicted.entities} - {
+            *state.nearby_blocks,
+            *state.nearby_entities,
+        }
+        possible = {
+            kind
+            for outcome in outcomes
+            for kind in (*outcome.change.blocks, *outcome.change.entities)
+        }
         found_always = _sights(option, state, outcomes) == 1
         if not seen <= possible or (found_always and option.item not in seen):
             return False
-        height = None if said.height == round(state.position[1]) else said.height
+        height = None if predicted.height == round(state.position[1]) else predicted.height
         if ([] if height is None else [f"height {height:.0f}"]) != _height(outcomes):
             return False
-        changes = [one.change for one in outcomes]
+        changes = [outcome.change for outcome in outcomes]
         return (
-            {said.equipped} <= {one.equipped for one in changes}
-            and _within(said.gained, [_writable(one.gained) for one in changes])
-            and _within(said.lost, [_writable(one.lost) for one in changes])
+            {predicted.equipped} <= {change.equipped for change in changes}
+            and _within(predicted.gained, [_writable(change.gained) for change in changes])
+            and _within(predicted.lost, [_writable(change.lost) for change in changes])
         )
 
     def _obtainable(self) -> list[str]:
@@ -293,7 +300,7 @@ class MinecraftTeacher:
             if item not in tasks
             and (way := needed(self._rules, PLAINS, [(item,)]))
             and len(way) <= _LONGEST_WAY
-            and all(one.item in (*ITEMS, *BLOCKS, *ENTITIES, *FLUIDS) for one in way)
+            and all(option.item in (*ITEMS, *BLOCKS, *ENTITIES, *FLUIDS) for option in way)
         ]
 
     def _goal(self, rng: Random, *, held_out: bool) -> Minecraft:
@@ -307,12 +314,12 @@ class MinecraftTeacher:
     ) -> list[Minecraft]:
         """A goal that is reached, if there is one, and others that are not."""
         kinds = (TASK, OTHER, HELD_OUT) if held_out else (TASK, OTHER)
-        known = [one for kind in kinds for one in self._goals[kind] if one is not domain]
-        reached = [one for one in known if one.success(state)]
+        known = [goal for kind in kinds for goal in self._goals[kind] if goal is not domain]
+        reached = [goal for goal in known if goal.success(state)]
         drawn = dict.fromkeys(self._goal(rng, held_out=held_out) for _ in range(_OTHER_GOALS))
         return [
             *([rng.choice(reached)] if reached else []),
-            *(one for one in drawn if one is not domain and one not in reached),
+            *(goal for goal in drawn if goal is not domain and goal not in reached),
         ]
 
     def _walked(
@@ -331,7 +338,9 @@ class MinecraftTeacher:
         if rng.random() < 0.15:
             state, known = self._taken(state, Option(FIND.word, 1, ""), rng), False
         for _ in range(rng.randrange(len(domain.advise(state)) + 2)):
-            advised = [one for one in domain.advise(state) if domain.feasible(state, one) is None]
+            advised = [
+                step for step in domain.advise(state) if domain.feasible(state, step) is None
+            ]
             option = advised[0] if advised else None
             if option is None or rng.random() < _DETOUR:
                 fillers = self.fillers(state) if rng.random() < _FILLED else []
@@ -339,7 +348,11 @@ class MinecraftTeacher:
                     fillers = list(rng.choice(list(domain.mistakes(option).values())))
                 others = (self._any_option(state, rng) for _ in range(30))
                 candidates = chain(rng.sample(fillers, len(fillers)), others)
-                fitting = (one for one in candidates if domain.feasible(state, one) is None)
+                fitting = (
+                    candidate
+                    for candidate in candidates
+                    if domain.feasible(state, candidate) is None
+                )
                 option = rng.choice(advised) if len(advised) > 1 else next(fitting, option)
             if option is None or (held_out and _is_new(state)):
                 break
@@ -360,21 +373,21 @@ class MinecraftTeacher:
     ) -> tuple[list[Option], list[Option]]:
         """Feasible and infeasible options, verb by verb, those that the goal still takes first."""
         advised = domain.advise(state)
-        counted = [one for one in advised if len(VERBS[one.verb].lessons) > 1]
+        counted = [option for option in advised if len(VERBS[option.verb].lessons) > 1]
         pool = [
             *advised,
-            *(replace(one, quantity=rng.choice(_QUANTITIES)) for one in counted),
-            *(replace(one, quantity=one.quantity + rng.randint(1, 3)) for one in counted),
+            *(replace(option, quantity=rng.choice(_QUANTITIES)) for option in counted),
+            *(replace(option, quantity=option.quantity + rng.randint(1, 3)) for option in counted),
             *(self._any_option(state, rng) for _ in range(_OPTIONS)),
         ]
         if held_out and rng.random() < _HELD_OUT:
             family = sorted(self.held_out & {*self._rules.crafts, *self._rules.smelts})
-            pool = [*(self._making(one, rng) for one in rng.sample(family, len(family))), *pool]
+            pool = [*(self._making(item, rng) for item in rng.sample(family, len(family))), *pool]
         split: tuple[list[Option], list[Option]] = ([], [])
         near = {*state.nearby_blocks, *state.nearby_entities}
         for option in dict.fromkeys(pool):
-            found = option.verb == FIND.word and option.item in near
-            if not found and (held_out or self.option_kind(option) == SEEN):
+            in_view = option.verb == FIND.word and option.item in near
+            if not in_view and (held_out or self.option_kind(option) == SEEN):
                 split[domain.feasible(state, option) is not None].append(option)
         # The rare verbs must not drown in the frequent ones.
         return _by_turns(split[0]), _by_turns(split[1])
@@ -390,7 +403,7 @@ class MinecraftTeacher:
         held = [*state.inventory, *filter(None, state.equipment)]
         near = [*state.nearby_blocks, *state.nearby_entities]
         possible = self._things[verb]
-        close = [one for one in (*held, *near) if one in possible]
+        close = [thing for thing in (*held, *near) if thing in possible]
         item = rng.choice(close if close and rng.random() < 0.5 else possible)
         return Option(verb, rng.choice(VERBS[verb].lessons), item)
 
@@ -422,7 +435,7 @@ def _by_turns(options: Sequence[Option]) -> list[Option]:
     for option in options:
         rounds.append((seen[option.verb], option))
         seen[option.verb] += 1
-    return [option for _, option in sorted(rounds, key=lambda one: one[0])]
+    return [option for _, option in sorted(rounds, key=lambda turn: turn[0])]
 
 
 def _is_new(state: State) -> bool:
@@ -433,8 +446,8 @@ def _is_new(state: State) -> bool:
     near = [(kind, numbers.get(kind)) for kind in (*state.nearby_blocks, *state.nearby_entities)]
     worn = [item for item in state.equipment if item]
     height, held = round(state.position[1]), list(state.inventory.items())
-    shown = (state.biome, height, state.time, near, worn, held)
-    digest = blake2b(repr(shown).encode(), digest_size=8).digest()
+    lesson = (state.biome, height, state.time, near, worn, held)
+    digest = blake2b(repr(lesson).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % NEW_STATES == 0
 
 
@@ -448,11 +461,11 @@ def _middle(changes: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return {item: count for item, count in counts.items() if count}
 
 
-def _within(said: Mapping[str, int], changes: Sequence[Mapping[str, int]]) -> bool:
+def _within(predicted: Mapping[str, int], changes: Sequence[Mapping[str, int]]) -> bool:
     """Whether the count of every item lies between the least and the most of all changes."""
-    items = {*said, *(item for change in changes for item in change)}
+    items = {*predicted, *(item for change in changes for item in change)}
     counts = {item: [change.get(item, 0) for change in changes] for item in items}
-    return all(min(counts[item]) <= said.get(item, 0) <= max(counts[item]) for item in items)
+    return all(min(counts[item]) <= predicted.get(item, 0) <= max(counts[item]) for item in items)
 
 
 def _writable(change: Mapping[str, int]) -> Mapping[str, int]:
@@ -466,12 +479,14 @@ def _sights(option: Option, state: State, outcomes: Sequence[OptionOutcome]) -> 
     before = {*state.nearby_blocks, *state.nearby_entities}
     if option.verb not in {"find", "place"} or option.item in before:
         return 0.0
-    after = [{*one.state.nearby_blocks, *one.state.nearby_entities} for one in outcomes]
-    return sum(option.item in one for one in after) / len(after)
+    after = [{*outcome.state.nearby_blocks, *outcome.state.nearby_entities} for outcome in outcomes]
+    return sum(option.item in kinds for kinds in after) / len(after)
 
 
 def _height(outcomes: Sequence[OptionOutcome]) -> list[str]:
     """The height after the option, if it changes to the same one in all outcomes."""
-    heights = {one.change.height for one in outcomes if not one.change.lost or one.success}
+    heights = {
+        outcome.change.height for outcome in outcomes if not outcome.change.lost or outcome.success
+    }
     (height, *others) = heights or {None}
     return [] if height is None or others else [f"height {height:.0f}"]

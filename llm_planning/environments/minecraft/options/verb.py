@@ -28,7 +28,6 @@ class Verb:
     """A verb of options.
 
     Attributes:
-        word: the verb.
         use: (rules, state, option) -> the obstacle in words, or an attempt.
         names: rules -> the names that it can be used with in some state.
         gives: (rules, option) -> item -> the least number that the option gives.
@@ -49,7 +48,7 @@ class Verb:
         function: of a program; see `primitives`.
         parameters: of that function, after `bot`. A count may always follow.
         tool: the first argument of a function that takes an `item` and a `mob`.
-        told: what a model is told of the function.
+        manual: what a model is told of the function.
         quantities: of actions, for planners that choose among actions.
         examples: rules -> what lessons ask about; by default `names`, where they have a word.
         lessons: the quantities in lessons; one alone if the quantity does not matter.
@@ -74,7 +73,7 @@ class Verb:
     function: str
     parameters: tuple[str, ...] = ("name", "count")
     tool: str | None = None
-    told: str
+    manual: str
     quantities: tuple[int, ...] = (1,)
     examples: Names | None = None
     lessons: tuple[int, ...] = (1, 1, 1, 2, 3, 4)
@@ -111,4 +110,4 @@ class Verb:
 
     def asked_about(self, rules: OptionRules) -> Sequence[str]:
         """What lessons ask about."""
-        return [one for one in (self.examples or self.names)(rules) if one in OBJECTS]
+        return [name for name in (self.examples or self.names)(rules) if name in OBJECTS]

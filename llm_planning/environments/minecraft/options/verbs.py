@@ -48,6 +48,7 @@ from llm_planning.environments.minecraft.options.surroundings import (
     LEVELS,
     ON_SURFACE,
     arrival,
+    between,
     explore,
     in_view,
     sighting,
@@ -94,8 +95,8 @@ MILK_WORDS: Final = (COW, "milk", MILK)
 """The items that mean milking a cow."""
 
 LEFT_BY: Final = {
-    item: tuple(kind for kind, loot in KILLED.items() if any(one[0] == item for one in loot))
-    for item in dict.fromkeys(one[0] for loot in KILLED.values() for one in loot)
+    item: tuple(kind for kind, loot in KILLED.items() if any(entry[0] == item for entry in loot))
+    for item in dict.fromkeys(entry[0] for loot in KILLED.values() for entry in loot)
 }
 """Item -> the animals and monsters that leave it when they are killed."""
 
@@ -177,7 +178,7 @@ MINE: Final = Verb(
     rank=3,
     takes=_to_mine,
     function="mineBlock",
-    told=(
+    manual=(
         "mineBlock(bot, name, count): breaks blocks that are near until count of them are mined, or"
         " count\n  of the item that they give are picked up. The right pickaxe must be in the"
         " inventory."
@@ -196,7 +197,7 @@ CRAFT: Final = Verb(
     takes=lambda rules, _, name: rules.crafts.get(name),
     stays=True,
     function="craftItem",
-    told="craftItem(bot, name, count): crafts an item from what is in the inventory.",
+    manual="craftItem(bot, name, count): crafts an item from what is in the inventory.",
     aim=_HELD,
 )
 
@@ -216,7 +217,7 @@ SMELT: Final = Verb(
     rank=2,
     takes=lambda rules, _, name: rules.smelted.get(name),
     function="smeltItem",
-    told=(
+    manual=(
         "smeltItem(bot, name, count): smelts a material, or smelts for a product, in a furnace that"
         " is in\n  the inventory or near. It burns fuel from the inventory."
     ),
@@ -233,7 +234,7 @@ COOK: Final = replace(
     sources=lambda rules, item: (item,) if item in rules.smelts and item in COOKED else (),
     rank=1,
     function="cookItem",
-    told="cookItem(bot, name, count): the same for food, raw or cooked.",
+    manual="cookItem(bot, name, count): the same for food, raw or cooked.",
     quantities=(1,),
     examples=lambda rules: [item for item in rules.smelts if item in COOKED],
 )
@@ -252,7 +253,7 @@ def kill(rules: OptionRules, state: State, option: Option) -> Attempt | str:  # 
         loot: Counter[str] = Counter()
         for _ in range(killed):
             for item, least, most in KILLED[kind]:
-                loot[item] += _number(least, most, draw)
+                loot[item] += between(least, most, draw)
         return Effect(
             change=Change(gained=_positive(loot), near=_fewer(state, kind, killed)),
             ticks=_way(state, kind) + KILL_TICKS * killed,
@@ -276,7 +277,7 @@ KILL: Final = Verb(
     takes=lambda _, __, name: Recipe(item=name, near=(name,)) if name in KILLED else None,
     lacking=lambda option: [Option("find", 1, option.item)],
     function="killMob",
-    told=(
+    manual=(
         "killMob(bot, name, count): kills animals or monsters that are near, and takes what they"
         " leave."
     ),
@@ -296,7 +297,7 @@ def shear(rules: OptionRules, state: State, option: Option) -> Attempt | str:  #
     def attempt(draw: Random) -> Effect:
         shorn = min(option.quantity, sighting(state, SHEEP).number)
         item, least, most = SHEARED
-        wool = sum(_number(least, most, draw) for _ in range(shorn))
+        wool = sum(between(least, most, draw) for _ in range(shorn))
         return Effect(
             change=Change(gained=_positive({item: wool}), near=_fewer(state, SHEEP, shorn)),
             ticks=_way(state, SHEEP) + ANIMAL_TICKS * shorn,
@@ -320,7 +321,7 @@ SHEAR: Final = Verb(
     function="useOnMob",
     parameters=_ON_MOB,
     tool=SHEARS,
-    told='useOnMob(bot, "shears", "sheep", count): shears sheep that are near.',
+    manual='useOnMob(bot, "shears", "sheep", count): shears sheep that are near.',
     examples=lambda _: (SHEEP,),
     lessons=(1,),
 )
@@ -351,7 +352,7 @@ MILKING: Final = Verb(
     function="useOnMob",
     parameters=_ON_MOB,
     tool=_BUCKET,
-    told=(
+    manual=(
         'useOnMob(bot, "bucket", "cow", count): fills buckets with the milk of a cow that is near.'
     ),
     examples=lambda _: (COW,),
@@ -399,7 +400,7 @@ COLLECT: Final = Verb(
     rank=4,
     takes=_to_collect,
     function="fillBucket",
-    told="fillBucket(bot, name, count): fills buckets with water or lava that is near.",
+    manual="fillBucket(bot, name, count): fills buckets with water or lava that is near.",
     examples=lambda _: FLUIDS,
     lessons=(1,),
 )
@@ -422,7 +423,7 @@ EQUIP: Final = Verb(
     uses=lambda _: 1,
     stays=True,
     function="equipItem",
-    told="equipItem(bot, name): takes an item in hand, or puts armour on.",
+    manual="equipItem(bot, name): takes an item in hand, or puts armour on.",
     lessons=(1,),
 )
 
@@ -459,12 +460,17 @@ PLACE: Final = Verb(
     stays=True,
     function="placeItem",
     parameters=("name", "position"),
-    told=(
+    manual=(
         "placeItem(bot, name, position): puts a block from the inventory down, within reach of the"
         " bot."
     ),
     examples=lambda _: ("crafting_table", "furnace", "torch", "cobblestone", "oak_log"),
 )
+
+
+def held_pickaxe(state: State) -> str | None:
+    """The fastest pickaxe that is held."""
+    return next((tool for tool in DIG_TICKS if holds(state, tool)), None)
 
 
 def find(rules: OptionRules, state: State, option: Option) -> Attempt | str:
@@ -475,7 +481,7 @@ def find(rules: OptionRules, state: State, option: Option) -> Attempt | str:
     table and, with a pickaxe, a furnace.
     """
     target = "" if option.item in ANYTHING else option.item
-    pickaxe = next((tool for tool in DIG_TICKS if holds(state, tool)), None)
+    pickaxe = held_pickaxe(state)
     if target and target not in ON_SURFACE and target not in LEVELS:
         return unknown(target, "{} is not found by exploring")
     if target and in_view(state, target):
@@ -514,7 +520,7 @@ FIND: Final = Verb(
     ),
     idle=True,
     function="exploreUntil",
-    told=(
+    manual=(
         "exploreUntil(bot, name): walks, or digs with a pickaxe, until a block, an animal or a"
         " biome is in\n  view. It gives up after 200 blocks and returns false; another call goes on"
         " from there."
@@ -529,10 +535,8 @@ def _mined(state: State, drops: Sequence[Drop], option: Option, draw: Random) ->
     """Breaks blocks of the first kind, then of the next.
 
     Args:
-        state: before the option.
         drops: one or more drops of the same item by different blocks.
         option: names the item, or the only block.
-        draw: the random generator.
     """
     item = drops[0].item
     by_block = option.item != item
@@ -545,7 +549,7 @@ def _mined(state: State, drops: Sequence[Drop], option: Option, draw: Random) ->
             taken += 1
             number = 0
             if drop.chance == 1 or draw.random() < drop.chance:
-                number = _number(drop.least, drop.most, draw)
+                number = between(drop.least, drop.most, draw)
             gained += number
             reached += 1 if by_block else number
         if taken:
@@ -558,10 +562,6 @@ def _mined(state: State, drops: Sequence[Drop], option: Option, draw: Random) ->
         exhaustion=DIG_EXHAUSTION * broken,
         shortfall=_too_few(reached, option.quantity, option.item),
     )
-
-
-def _number(least: int, most: int, draw: Random) -> int:
-    return least if least == most else draw.randint(least, most)
 
 
 def _positive(counts: Mapping[str, int]) -> dict[str, int]:

@@ -77,9 +77,6 @@ class OptionWorld:
     """The world of one seed.
 
     Args:
-        book: recipes and tools.
-        seed: of all draws.
-        options: how much one craft makes.
         spawn: the state in which a player begins again after a death, at a place near its position,
             with bare hands and at the time of day of the death.
     """
@@ -307,13 +304,7 @@ class Hour:
 
 
 def live(before: State, effect: Effect, *, draw: Random) -> Hour:
-    """What happens to the player while an option is carried out.
-
-    Args:
-        before: the state before the option.
-        effect: of the option.
-        draw: the random generator.
-    """
+    """What happens to the player while an option is carried out."""
     _, y, _ = before.position if effect.position is None else effect.position
     monster = _encounter(before.time, y, effect.ticks, draw)
     health = before.health
