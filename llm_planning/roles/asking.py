@@ -114,11 +114,7 @@ class AnyRole(RoleRules[QuestionT, AnswerT], ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRole(AnyRole[QuestionT, AnswerT]):
-    """A role that a model answers by the probabilities of what it might write.
-
-    Attributes:
-        score: makes the answer of an engine's model.
-    """
+    """A role that a model answers by the probabilities of what it might write."""
 
     score: Callable[[Engine], Role[QuestionT, AnswerT]]
 
@@ -132,9 +128,7 @@ class TextRole(AnyRole[QuestionT, str]):
     """A role that a model answers in plain words, where JSON around them would only cost tokens.
 
     Attributes:
-        prompt: asks a question.
         constraint: the language of an answer.
-        sampling: how an answer is drawn.
     """
 
     prompt: Callable[[QuestionT], Chat]
@@ -169,7 +163,6 @@ class RoleSpec(AnyRole[QuestionT, AnswerT]):
         values_of: maps a question to the values of the prompt.
         show: maps a question to the pictures before the words.
         short: the words for a taught model; None if there are none.
-        sampling: how an answer is drawn.
     """
 
     asks: type[Any]
@@ -245,14 +238,10 @@ class Asking:
     @property
     def oracles(self) -> list[dict[str, object]]:
         """The oracles that answer roles, JSON-able, in the order of their making."""
-        return [one.describe() for one in self._oracles.values()]
+        return [oracle.describe() for oracle in self._oracles.values()]
 
     def errors_of(self, role: str) -> Errors | None:
-        """How the domain's rules err in a role; None if a model answers it.
-
-        Raises:
-            SettingsError: see `RoleSettings.errors_of`.
-        """
+        """How the domain's rules err in a role; None if a model answers it."""
         # The settings read their file each time.
         if role not in self._errors:
             self._errors[role] = self.settings.errors_of(role, opened=self.engines.by_role)
@@ -323,7 +312,6 @@ class Asking:
         """The role, answered so; questions and wrong answers are counted.
 
         Args:
-            answer: who answers.
             votes: see `of`.
         """
         same = spec.same or eq
@@ -345,7 +333,7 @@ class Asking:
         async def elected(question: Any) -> AnswerT:  # noqa: ANN401 - a dataclass with `vote`
             ballots = [answer(replace(question, vote=number)) for number in range(votes)]
             answers = await gather(ballots)
-            return max(answers, key=lambda one: sum(map(partial(same, one), answers)))
+            return max(answers, key=lambda candidate: sum(map(partial(same, candidate), answers)))
 
         return ask
 

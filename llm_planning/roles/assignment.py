@@ -217,11 +217,7 @@ class RoleSettings(Settings):
 
     @property
     def assignment(self) -> RoleAssignment:
-        """Who answers which role.
-
-        Raises:
-            SettingsError: see `read_roles`.
-        """
+        """Who answers which role."""
         return read_roles(self.roles, known=self.known_roles, profile=self.profile)
 
     def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
@@ -236,7 +232,7 @@ class RoleSettings(Settings):
             opened: the roles whose own models are open.
 
         Raises:
-            SettingsError: see `read_roles`; or the role has a model of its own that is not open.
+            SettingsError: the role has a model of its own that is not open.
         """
         assignment = self.assignment
         who = assignment.of(role)

@@ -30,9 +30,6 @@ class Mistakes(Generic[A]):
     Args:
         domain: with `mistakes`; without it, actions are only left out.
         kinds: the kinds that are made; all of the domain's if there are none.
-
-    Raises:
-        SettingsError: the domain does not know one of the kinds.
     """
 
     def __init__(self, domain: Any, kinds: Sequence[str] = ()) -> None:  # noqa: ANN401
@@ -43,7 +40,7 @@ class Mistakes(Generic[A]):
         """Maps each kind to what is written instead; nothing for `DROPPED`.
 
         Raises:
-            SettingsError: see `Mistakes`.
+            SettingsError: the domain does not know one of the kinds.
         """
         known: dict[str, Sequence[A]] = {DROPPED: ()}
         if isinstance(self._domain, Errs):
@@ -66,12 +63,10 @@ class Mistakes(Generic[A]):
         """A plan with a mistake in the first action that reads so.
 
         Args:
-            plan: actions.
             name: the text of one of them.
-            rng: draws the mistake.
         """
         found = list(plan)
-        place = next((i for i, one in enumerate(found) if str(one) == name), None)
+        place = next((i for i, action in enumerate(found) if str(action) == name), None)
         if place is not None:
             other = self.replace(found[place], rng)
             found[place : place + 1] = [] if other is None else [other]

@@ -71,9 +71,6 @@ async def _act(
     """Plays an episode: asks for π before every move, and picks the action from it.
 
     Args:
-        run: of the planner.
-        ask: who answers.
-        prior: π.
         pick: maps π, shape [actions], to the index of the action to take.
         think: writes the thought before an action; None for no thoughts.
     """

@@ -220,7 +220,7 @@ def _exercise(
     return prior_exercise(
         wording,
         situation,
-        asked=USUAL_WAY,
+        way=USUAL_WAY,
         right=right,
         best=str(plan[0]),
         kinds={**kinds, "left": left_kind(len(plan)), "thing": known},

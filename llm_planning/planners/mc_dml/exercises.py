@@ -74,15 +74,15 @@ class GameExercises:
             return ()
         kind = rng.choice(ASKED_KINDS)
         one = rng.choice(moments(kind, rng.choice(GAMES)))
-        asked: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
+        way: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
         return [
             prior_exercise(
                 GameWording(),
                 one.situation,
-                asked=asked,
+                way=way,
                 right=one.situation.right,
                 best=one.best,
-                kinds={WAY: asked, "left": left_kind(one.left), "game": kind},
+                kinds={WAY: way, "left": left_kind(one.left), "game": kind},
             )
         ]
 
