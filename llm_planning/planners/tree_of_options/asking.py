@@ -115,7 +115,6 @@ def imagining(
     Args:
         ask: answers a question that holds the present state.
         predict: the world model of whoever answers.
-        domain: describes the states.
     """
 
     async def following(tau: OptionState[S, A], option: A) -> OptionState[S, A]:
