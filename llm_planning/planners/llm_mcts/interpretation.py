@@ -70,7 +70,7 @@ class Formal(BaseModel):
 
 def formal(goal: Iterable[Wanted]) -> list[tuple[int, str, str]]:
     """Predicates as an answer writes them."""
-    return [(one.number, one.thing, one.place) for one in goal]
+    return [(wanted.number, wanted.thing, wanted.place) for wanted in goal]
 
 
 @cache
@@ -101,33 +101,33 @@ def goal_role(home: Home) -> RoleSpec[Instruction, tuple[Wanted, ...]]:
     goal. Item by item, each predicate errs by itself.
     """
 
-    def wrong(asked: Instruction, rng: Random) -> tuple[Wanted, ...] | None:
-        return misread(asked.goal, rng.randrange(len(asked.goal)), home, rng)
+    def wrong(question: Instruction, rng: Random) -> tuple[Wanted, ...] | None:
+        return misread(question.goal, rng.randrange(len(question.goal)), home, rng)
 
     def spoil(
-        asked: Instruction, goal: tuple[Wanted, ...], name: object, rng: Random
+        question: Instruction, goal: tuple[Wanted, ...], name: object, rng: Random
     ) -> tuple[Wanted, ...]:
-        return misread(goal, _names(asked).index(str(name)), home, rng) or goal
+        return misread(goal, _names(question).index(str(name)), home, rng) or goal
 
     return RoleSpec(
         name=ROLE,
         asks=Instruction,
         prompt=partial(_prompt, home),
-        values_of=lambda asked: {"text": asked.text},
+        values_of=lambda question: {"text": question.text},
         writes=partial(answer_model, home),
-        read=lambda _, said: said.wanted(),
+        read=lambda _, written: written.wanted(),
         rule=Rule(
-            right=lambda asked: asked.goal,
+            right=lambda question: question.goal,
             wrong=wrong,
-            situation=lambda asked: (asked.text,),
+            situation=lambda question: (question.text,),
             items=Items(names=_names, spoil=spoil),
         ),
         brief=lambda goal: goal_predicates(goal, home),
     )
 
 
-def _names(asked: Instruction) -> list[str]:
-    return [f"{one.thing} {one.place}" for one in asked.goal]
+def _names(question: Instruction) -> list[str]:
+    return [f"{wanted.thing} {wanted.place}" for wanted in question.goal]
 
 
 def misread(
@@ -136,7 +136,6 @@ def misread(
     """A goal with another thing or another place in one predicate.
 
     Args:
-        goal: predicates.
         number: of the predicate.
         home: can meet the new goal as well.
         rng: draws whether it is the thing or the place, and which.
@@ -144,10 +143,10 @@ def misread(
     Returns:
         The new goal; None if the home can meet none.
     """
-    one = goal[number]
+    old = goal[number]
     others = (
-        [one._replace(thing=thing) for thing in home.things if thing != one.thing],
-        [one._replace(place=place.name) for place in home.places if place.name != one.place],
+        [old._replace(thing=thing) for thing in home.things if thing != old.thing],
+        [old._replace(place=place.name) for place in home.places if place.name != old.place],
     )
     for changed in rng.sample(others, 2):
         for other in rng.sample(changed, len(changed)):

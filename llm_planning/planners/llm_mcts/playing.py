@@ -56,13 +56,12 @@ class Choice(NamedTuple):
     """The next action.
 
     Attributes:
-        action: to take.
-        how: it was chosen.
+        decision: how it was chosen.
         simulations: that were run for it.
     """
 
     action: Action
-    how: Decision
+    decision: Decision
     simulations: int = 0
 
 
@@ -76,8 +75,6 @@ async def play_at_home(
     """Plays an episode.
 
     Args:
-        run: of the planner.
-        asking: those who were asked.
         decide: chooses each action; None if none is possible.
         places: where things may be; None if no belief is needed but that of rules.
     """
@@ -107,7 +104,7 @@ async def play_at_home(
         if ended:
             return None
         if (trace := tracing()) is not None and places is not None:
-            trace.belief(told(mind.belief))
+            trace.belief(believed_places(mind.belief))
         since = perf_counter()
         found = await decide(mind)
         seconds += perf_counter() - since
@@ -117,7 +114,7 @@ async def play_at_home(
         return found.action, found
 
     episode, choices = await play_decided(run.world, next_move, moves=settings.moves, seed=seed)
-    decisions = [one.how for one in choices]
+    decisions = [choice.decision for choice in choices]
     misread = bool(asking.unmet) or world is not run.world
     states = (start, *(move.step.state for move in episode.moves))
     outcome = await episode_outcome(
@@ -140,7 +137,7 @@ async def play_at_home(
                 if isinstance(settings, SearchSettings)
                 else policy_bits(real.home, tasks=len(real.goal))
             ),
-            "simulations": sum(one.simulations for one in choices),
+            "simulations": sum(choice.simulations for choice in choices),
             "questions": 0 if asking.policy is None else asking.policy.questions,
             "seconds_decision": seconds / max(1, len(choices)),
         },
@@ -155,7 +152,7 @@ async def play_at_home(
     )
 
 
-def told(belief: Belief) -> dict[str, dict[str, float]]:
+def believed_places(belief: Belief) -> dict[str, dict[str, float]]:
     """Where the things of the goal may be, for a trace: thing -> position -> probability."""
     rules = belief.rules
     places = [f"{place.relation} the {place.name}" for place in rules.home.places]
