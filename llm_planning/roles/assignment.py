@@ -87,12 +87,12 @@ class Profile:
     Attributes:
         name: what `roles` says.
         errors: of every answer for which the planner has no other.
-        told: the errors in words.
+        description: the errors in words.
     """
 
     name: str
     errors: Errors
-    told: str
+    description: str
 
 
 def read_roles(

@@ -265,7 +265,7 @@ def inventions(items: Iterable[str], *, known: Iterable[str]) -> tuple[str, ...]
         known: names that exist.
     """
     parts = [name.split("_") for name in items]
-    heads, tails = {one[0] for one in parts}, {one[-1] for one in parts}
+    heads, tails = {part[0] for part in parts}, {part[-1] for part in parts}
     combined = {f"{head}_{tail}" for head in heads for tail in tails if head != tail}
     return tuple(sorted(combined.difference(known, items)))
 

@@ -90,7 +90,6 @@ class Cook(Xenon):
     """Keeps the tool of every cookbook action as predicted, and rules out actions by FAM.
 
     Attributes:
-        roles: who answers.
         known: what the agent has learnt of tools; `knowledge` stays empty.
         seed: of the agent's draws.
     """
@@ -201,9 +200,7 @@ async def cook(world: Cooking, meal: Meal, *, agent: Cook, max_steps: int) -> Co
     """Follows the cookbook for an episode, and learns from every timestep.
 
     Args:
-        world: of the meal.
-        meal: at its beginning.
-        agent: predicts tools, chooses executable actions, and learns from both.
+        meal: at its beginning, in `world`.
         max_steps: timesteps after which the episode ends.
     """
     await agent.expect(v for v, _ in meal.recipe)

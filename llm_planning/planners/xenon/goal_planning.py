@@ -79,7 +79,6 @@ def caption_of(world: SimulatedWorld, asking: Asking, *, see: See) -> Caption:
     """Says in words what a controller sees (Figure 17, first step).
 
     Args:
-        world: of the controller.
         asking: answers `caption` by a model that reads images, unless only words are shown.
         see: `words` takes the world's own sentence, `picture` what a vision model says of its
             picture, and `both` one after the other.
@@ -146,7 +145,6 @@ async def plan_and_act(run: Run[ItemWorld, PlanningSettings], *, agent: type[Xen
         agent: plans; with CRe it is `Reprompting`.
 
     Raises:
-        UnknownGoalError: there is no such goal.
         SavedKnowledgeError: the file of the learned graph cannot be read.
     """
     goal, settings = run.task, run.settings
@@ -183,11 +181,7 @@ async def plan_and_act(run: Run[ItemWorld, PlanningSettings], *, agent: type[Xen
 
 
 async def plan_with_true_actions(run: Run[ItemWorld, ControllerSettings]) -> Outcome:
-    """OracleActionPlanner: carries out the correct plan, the upper bound (Appendix K.4).
-
-    Raises:
-        UnknownGoalError: there is no such goal.
-    """
+    """OracleActionPlanner: carries out the correct plan, the upper bound (Appendix K.4)."""
     text = run.world.text_world(run.world.rules(run.seed).book)
     world = _simulated(text, run, patience=PATIENCE)
     truth = true_knowledge(text.book, world.items, run.task)

@@ -67,7 +67,6 @@ class Knowledge:
         """Takes note of an item that a human-written plan obtained.
 
         Args:
-            item: v.
             used: R_exp(v).
             makes: how many one action gave.
             kept: items of `used` that stayed.
@@ -206,7 +205,7 @@ class ActionMemory:
             ValueError: they contain an action that is not in this memory's 𝒜.
         """
         counts = [*saved["successes"].values(), *saved["failures"].values()]
-        strange = {action for one in counts for action in one} - {*self.actions}
+        strange = {action for by_action in counts for action in by_action} - {*self.actions}
         if strange:
             raise ValueError(f"actions {sorted(strange)} are not among {', '.join(self.actions)}")
         self._successes = {item: dict(counts) for item, counts in saved["successes"].items()}
