@@ -56,7 +56,6 @@ class Short(Generic[QuestionT]):
     """The words in which a model is asked that was taught the role: it knows rules and form.
 
     Attributes:
-        prompt: compiles them.
         values_of: maps a question to the values of the prompt.
         digest: SHA-256 of all that was taught in such words, in hexadecimal. A model that was
             taught others is asked as any model.
@@ -207,8 +206,6 @@ class Asking:
 
     Args:
         domain: its rules answer, where `settings` say so.
-        engines: the models that answer.
-        settings: who answers which role.
         seed: of the oracles' errors.
 
     Attributes:

@@ -64,10 +64,10 @@ WALKED = ("start", *ADVICE, "success")
 
 def missing_for_rules(domain: object, members: Sequence[str] = MEMBERS) -> list[str]:
     """The members that a domain lacks or has as coroutine functions, each in backquotes."""
-    found = {name: getattr(domain, name, None) for name in members}
+    by_name = {name: getattr(domain, name, None) for name in members}
     return [
         f"`{name}`"
-        for name, member in found.items()
+        for name, member in by_name.items()
         if member is None or inspect.iscoroutinefunction(member)
     ]
 
@@ -162,8 +162,8 @@ def leading(
     advised = [action for action in on_the_way(domain, state) if str(action) in actions]
     named = (action for action in domain.actions(state) if str(action) in actions)
     right = [action for action in advised if shortens(action)]
-    found = set(map(str, right or [action for action in named if shortens(action)] or advised))
-    return tuple(action for action in actions if action in found)
+    names = set(map(str, right or [action for action in named if shortens(action)] or advised))
+    return tuple(action for action in actions if action in names)
 
 
 def _length(advice: Sequence[object]) -> int:

@@ -98,9 +98,9 @@ class TracingEngine(MeteredEngine):
         adapter: str | None = None,
     ) -> Scores:
         """Scores choices, counts the question and adds it to the trace."""
-        asked = (prompt, self._text_of(prompt))
+        prompts = (prompt, self._text_of(prompt))
         scores = await super().score(prompt, choices, role=role, adapter=adapter)
-        self._trace_scores("score", role, asked, choices, scores, adapter=adapter)
+        self._trace_scores("score", role, prompts, choices, scores, adapter=adapter)
         return scores
 
     async def score_labels(
@@ -112,30 +112,30 @@ class TracingEngine(MeteredEngine):
         adapter: str | None = None,
     ) -> Scores:
         """Scores labels, counts the question and adds it to the trace."""
-        asked = (prompt, self._text_of(prompt))
+        prompts = (prompt, self._text_of(prompt))
         scores = await super().score_labels(prompt, labels, role=role, adapter=adapter)
-        self._trace_scores("score_labels", role, asked, labels, scores, adapter=adapter)
+        self._trace_scores("score_labels", role, prompts, labels, scores, adapter=adapter)
         return scores
 
     def _trace_scores(
         self,
-        how: str,
+        method: str,
         role: str,
-        asked: tuple[Prompt, Prompt],
+        prompts: tuple[Prompt, Prompt],
         choices: Sequence[str],
         scores: Scores,
         *,
         adapter: str | None,
     ) -> None:
         if (trace := tracing()) is not None:
-            prompt, text = asked
+            prompt, text = prompts
             shared: Event = {}
             if scores.shared is not None:
                 shared = {"shared": asdict(scores.shared)}
                 shared |= self._cached_end(prompt, text, scores.shared.cached_tokens)
             trace.question(
                 scores.usage,
-                **self._asked(how, role, text, trace, adapter),
+                **self._asked(method, role, text, trace, adapter),
                 choices=list(choices),
                 logprobs=list(scores.logprobs),
                 **shared,
@@ -154,7 +154,7 @@ class TracingEngine(MeteredEngine):
         return {} if end is None else {"cached_end": list(end)}
 
     def _asked(
-        self, how: str, role: str, prompt: Prompt, trace: Trace, adapter: str | None
+        self, method: str, role: str, prompt: Prompt, trace: Trace, adapter: str | None
     ) -> Event:
         """The fields that all questions have. A system message has a line of its own, once."""
         model = self.identity.answering(adapter).name
@@ -169,7 +169,7 @@ class TracingEngine(MeteredEngine):
                 else:
                     images = {"images": len(message.images)} if message.images else {}
                     turns.append({"role": message.role, "text": message.content, **images})
-        return {"role": role, "model": model, "asked": how, "system": system, "turns": turns}
+        return {"role": role, "model": model, "asked": method, "system": system, "turns": turns}
 
     def _fixed_tokens(self, system: str) -> int | None:
         """Number of first tokens that all prompts with a system message share.

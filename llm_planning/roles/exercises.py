@@ -119,8 +119,8 @@ def exercise_of(
     written = spec.writes()
 
     def same(other: BaseModel) -> Grade:
-        found = spec.read(question, other)
-        return Grade(spec.same is not None and spec.same(found, right), spec.brief(found))
+        given = spec.read(question, other)
+        return Grade(spec.same is not None and spec.same(given, right), spec.brief(given))
 
     async def ask(engine: Engine) -> str:
         return compact(await spec.by(engine)(question))
@@ -295,7 +295,6 @@ class Teacher(Protocol[S, A]):
         Args:
             domain: one of a situation's.
             state: in which the subtask is judged.
-            subtask: an option.
             parent: what it was decomposed from; None for the goal.
         """
         ...

@@ -89,9 +89,9 @@ def draw_exercises(
         The exercises; fewer than `count` if the maker has no more different ones.
     """
     held_out = draw_held_out(maker, role, count=count // 2, seed=seed)
-    asked: set[object] = {exercise.prompt for exercise in held_out}
+    prompts: set[object] = {exercise.prompt for exercise in held_out}
     rest = count - len(held_out)
-    seen = tuple(islice(_new(maker, role, asked, seed=seed, held_out=False), rest))
+    seen = tuple(islice(_new(maker, role, prompts, seed=seed, held_out=False), rest))
     if not held_out:
         return seen
     return tuple(
@@ -117,11 +117,11 @@ def draw_held_out(
 
 def digest(exercises: Iterable[Exercise]) -> str:
     """SHA-256 of the questions and right answers in hexadecimal: what a measurement rests on."""
-    asked = [
+    questions = [
         [exercise.role, [[turn.role, turn.content] for turn in exercise.prompt], exercise.answer]
         for exercise in exercises
     ]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(questions).encode()).hexdigest()
 
 
 async def ask_all(exercises: Iterable[Exercise], engine: Engine) -> list[Answered]:
@@ -179,16 +179,16 @@ def confusions(answers: Iterable[Answered]) -> list[Confusion]:
 
 
 def _new(
-    maker: ExerciseMaker, role: str, asked: set[object], *, seed: int, held_out: bool
+    maker: ExerciseMaker, role: str, prompts: set[object], *, seed: int, held_out: bool
 ) -> Iterator[Exercise]:
-    """Exercises whose questions are not in `asked` yet, to which they are added."""
+    """Exercises whose prompts are not in `prompts` yet, to which they are added."""
     rng = draw("exercises", seed, role, held_out)
     idle = 0
     while idle < IDLE_STATES:
         idle += 1
         for exercise in _about_one_state(maker, role, rng, held_out=held_out):
-            if exercise.prompt not in asked:
-                asked.add(exercise.prompt)
+            if exercise.prompt not in prompts:
+                prompts.add(exercise.prompt)
                 idle = 0
                 yield exercise
 

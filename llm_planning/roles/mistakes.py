@@ -65,12 +65,12 @@ class Mistakes(Generic[A]):
         Args:
             name: the text of one of them.
         """
-        found = list(plan)
-        place = next((i for i, action in enumerate(found) if str(action) == name), None)
+        mistaken = list(plan)
+        place = next((i for i, action in enumerate(mistaken) if str(action) == name), None)
         if place is not None:
-            other = self.replace(found[place], rng)
-            found[place : place + 1] = [] if other is None else [other]
-        return found
+            other = self.replace(mistaken[place], rng)
+            mistaken[place : place + 1] = [] if other is None else [other]
+        return mistaken
 
     def anywhere(self, plan: Sequence[A], rng: Random) -> list[A] | None:
         """A plan with a mistake in one of its actions; None if it has none."""

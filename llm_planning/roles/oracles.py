@@ -242,6 +242,6 @@ def oracle_lines(oracles: Iterable[Mapping[str, Any]]) -> list[str]:
     roles: dict[str, list[str]] = {}
     for record in oracles:
         errs = ", ".join(f"{name} {value}" for name, value in record["oracle"].items())
-        how = f"{errs}; drawn by {record['key']}, seed {record['seed']}"
-        roles.setdefault(how, []).append(record["role"])
-    return [f"{', '.join(names)}: {how}" for how, names in roles.items()]
+        description = f"{errs}; drawn by {record['key']}, seed {record['seed']}"
+        roles.setdefault(description, []).append(record["role"])
+    return [f"{', '.join(names)}: {description}" for description, names in roles.items()]

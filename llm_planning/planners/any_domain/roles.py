@@ -319,7 +319,6 @@ def policy(
     right, so a π of rules is kept for a question together with that.
 
     Args:
-        rule: see `policy_rule`.
         inform: see `AnyRole`.
         samples: draws of `sample`.
         absent: log-probability of an action that an answer does not contain, in nats.

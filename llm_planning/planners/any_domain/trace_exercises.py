@@ -83,7 +83,6 @@ class Searched:
     """A decision that teaches.
 
     Attributes:
-        world: where it was made.
         state: the root of the search.
         shares: action -> its share of the lesson; they sum to 1.
     """

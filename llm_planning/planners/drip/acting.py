@@ -108,8 +108,6 @@ class Acting(Generic[S, A]):
         plan: π. A refused action that drew no chance is left out: it left the world as it was.
         states: S_0, then the state after each action of the plan, as the planner believes.
         certain: whether no action drew chance, so that the plan can be simulated.
-        refused: number of refused actions.
-        decomposed: number of decompositions so far.
     """
 
     def __init__(

@@ -149,13 +149,13 @@ class Drip(Generic[S, A]):
 
     async def _check_parent_exec(self) -> None:
         """checkParentExec(n_0): applies parents none of whose children is open, deepest first."""
-        found = True
-        while found:
-            found = False
+        closed = True
+        while closed:
+            closed = False
             parents = [node for node in self.tree.nodes[1:] if node.children and node.is_open]
             for node in sorted(parents, key=lambda node: -node.depth):
                 if _none_open(node):
-                    found = await self.closes(node) or found
+                    closed = await self.closes(node) or closed
 
 
 def _none_open(node: Node[A]) -> bool:

@@ -22,7 +22,6 @@ class Node(Generic[A]):
     """n_dj: a subtask g_dj and its executability.
 
     Attributes:
-        id: its number in the tree.
         subtask: g_dj, an `A`; None for the goal g_00.
         parent: the node that it was decomposed from; None for the root.
         judged: its last judgement; None before the first.
@@ -109,8 +108,8 @@ class ReasoningTree(Generic[A]):
     @property
     def deepest_open(self) -> Node[A] | None:
         """The open node furthest from the goal, of several the first; None if there is none."""
-        found = [node for node in self.nodes[1:] if node.is_open]
-        return max(found, key=lambda node: node.depth, default=None)
+        open_nodes = [node for node in self.nodes[1:] if node.is_open]
+        return max(open_nodes, key=lambda node: node.depth, default=None)
 
     def add_children(self, node: Node[A], subtasks: Sequence[A]) -> tuple[Node[A], ...]:
         """Adds the children of a decomposition.

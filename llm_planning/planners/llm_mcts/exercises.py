@@ -98,11 +98,7 @@ class _Moment:
 
 
 class HomeExercises(ABC):
-    """Makes exercises of one role at home, in the words in which every model is asked.
-
-    Attributes:
-        roles: the role; see `ExerciseMaker`.
-    """
+    """Makes exercises of one role at home, in the words in which every model is asked."""
 
     roles: tuple[str, ...]
     taught_words = ""

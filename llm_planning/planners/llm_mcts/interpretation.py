@@ -62,10 +62,10 @@ class Formal(BaseModel):
 
     def wanted(self) -> tuple[Wanted, ...]:
         """The predicates; what is said again about a thing and a place is left out."""
-        found: dict[tuple[str, str], Wanted] = {}
+        predicates: dict[tuple[str, str], Wanted] = {}
         for number, thing, place in self.goal:
-            found.setdefault((thing, place), Wanted(thing, place, number))
-        return tuple(found.values())
+            predicates.setdefault((thing, place), Wanted(thing, place, number))
+        return tuple(predicates.values())
 
 
 def formal(goal: Iterable[Wanted]) -> list[tuple[int, str, str]]:
@@ -136,7 +136,7 @@ def misread(
     """A goal with another thing or another place in one predicate.
 
     Args:
-        number: of the predicate.
+        number: of the predicate, from 0.
         home: can meet the new goal as well.
         rng: draws whether it is the thing or the place, and which.
 
@@ -183,8 +183,8 @@ def as_read(world: KnownHousehold, goal: Sequence[Wanted]) -> KnownHousehold:
     real = world.rules
     if set(goal) == set(real.goal):
         return world
-    there = dict(zip(real.things, real.number, strict=True))
-    home = replace(real.home, number=tuple(there[name] for name in real.home.things))
+    number_of = dict(zip(real.things, real.number, strict=True))
+    home = replace(real.home, number=tuple(number_of[name] for name in real.home.things))
     rules = Rules(home, goal, hands=real.hands, limit=real.limit)
     to = _numbers(real, rules)
     start = world.start(0)

@@ -53,12 +53,7 @@ class Mind:
 
 
 class Choice(NamedTuple):
-    """The next action.
-
-    Attributes:
-        decision: how it was chosen.
-        simulations: that were run for it.
-    """
+    """The next action."""
 
     action: Action
     decision: Decision
@@ -106,12 +101,12 @@ async def play_at_home(
         if (trace := tracing()) is not None and places is not None:
             trace.belief(believed_places(mind.belief))
         since = perf_counter()
-        found = await decide(mind)
+        choice = await decide(mind)
         seconds += perf_counter() - since
-        if found is None:
+        if choice is None:
             return None
         beliefs.append(mind.belief)
-        return found.action, found
+        return choice.action, choice
 
     episode, choices = await play_decided(run.world, next_move, moves=settings.moves, seed=seed)
     decisions = [choice.decision for choice in choices]
@@ -156,13 +151,13 @@ def believed_places(belief: Belief) -> dict[str, dict[str, float]]:
     """Where the things of the goal may be, for a trace: thing -> position -> probability."""
     rules = belief.rules
     places = [f"{place.relation} the {place.name}" for place in rules.home.places]
-    found: dict[str, dict[str, float]] = {}
+    positions: dict[str, dict[str, float]] = {}
     for thing in range(rules.named):
         if thing in belief.hidden:
             chances: Sequence[float] = belief.probabilities(thing)
         else:
             chances = [float(thing in (things or ())) for things in belief.seen]
-        found[rules.things[thing]] = {
+        positions[rules.things[thing]] = {
             place: round(chance, 4) for place, chance in zip(places, chances, strict=True) if chance
         }
-    return found
+    return positions

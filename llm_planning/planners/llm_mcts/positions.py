@@ -126,17 +126,17 @@ async def state_prior(
     things = rules.things[: rules.named]
     if oracle is not None:
         numbers = range(1, samples + 1) if kind == "samples" else (0,)
-        found = await gather(_by_oracle(oracle, thing, numbers) for thing in things)
+        weights = await gather(_by_oracle(oracle, thing, numbers) for thing in things)
     elif kind == "samples":
         matcher = await _matcher(places, engine)
         drawn = replace(sampling, seed=seed)
-        found = await gather(
+        weights = await gather(
             _drawn(rules.home, thing, engine=engine, matcher=matcher, m=samples, sampling=drawn)
             for thing in things
         )
     else:
-        found = await _exact(rules.home, things, engine=engine)
-    return (*map(floored, found), *(anywhere,) * (len(rules.things) - len(things)))
+        weights = await _exact(rules.home, things, engine=engine)
+    return (*map(floored, weights), *(anywhere,) * (len(rules.things) - len(things)))
 
 
 def floored(weights: Sequence[float]) -> tuple[float, ...]:

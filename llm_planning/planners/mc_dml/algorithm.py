@@ -106,7 +106,6 @@ class McDml:
     """MC-DML in a world. The ablations and the baselines replace some of its parts (Table 3).
 
     Attributes:
-        domain: the world.
         settings: the numbers of Appendix B.
         prior: π(·|s).
         reflect: writes the reflections of ℳ_c; None without ℳ_c.
@@ -304,7 +303,6 @@ class Lesson(NamedTuple):
 
     Attributes:
         actions: of the simulation, from the root on.
-        reflection: the sentence.
     """
 
     actions: tuple[Any, ...]

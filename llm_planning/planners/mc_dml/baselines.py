@@ -122,7 +122,6 @@ class Round:
     Attributes:
         episode: what happened.
         trajectory: the episode as the agent saw it.
-        choices: how each move was chosen.
         reflections: ℳ_c during the round.
     """
 

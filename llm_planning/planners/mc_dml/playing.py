@@ -108,10 +108,12 @@ async def play_by_search(
             return None
         stream = f"{seed}/{len(searches)}"
         past = trajectory_of(episode)
-        found = await agent.search(Position(past.turns, here, past.score), rng=Random(stream))
-        root = statistics_of(found.root)
-        statistics = MoveStatistics(root, found.depth, found.simulations, found.reflections)
-        return best_action(found.root, Random(f"{stream}/tie")), statistics
+        searched = await agent.search(Position(past.turns, here, past.score), rng=Random(stream))
+        root = statistics_of(searched.root)
+        statistics = MoveStatistics(
+            root, searched.depth, searched.simulations, searched.reflections
+        )
+        return best_action(searched.root, Random(f"{stream}/tie")), statistics
 
     return await play_decided(
         agent.domain,

@@ -94,7 +94,6 @@ async def observe(domain: Domain[Any, Any], state: Any, text: str = "") -> Obser
     what is at hand.
 
     Args:
-        domain: the world.
         state: s.
         text: what the world said on the way to the state; a domain with `look` says it itself.
     """

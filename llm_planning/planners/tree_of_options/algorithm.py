@@ -223,13 +223,13 @@ class TreeOfOptions(Generic[S, A]):
 
         async def consider(proposed: Candidate[A]) -> Sequence[Candidate[A]]:
             with asking_about(proposed.proposed):
-                found, obstacle = await self.check(here.tau, proposed.proposed)  # 26
-            new = [option for option in dict.fromkeys(found) if option not in claimed]
+                options, obstacle = await self.check(here.tau, proposed.proposed)  # 26
+            new = [option for option in dict.fromkeys(options) if option not in claimed]
             claimed.update(new)
             predictions = await gather(self.imagine(here.tau, option) for option in new)  # 28, 29
             steps.update(zip(new, predictions, strict=True))
             return [
-                replace(proposed, option=option, obstacle=obstacle) for option in found or (None,)
+                replace(proposed, option=option, obstacle=obstacle) for option in options or (None,)
             ]
 
         memo.left_out = []
@@ -287,9 +287,9 @@ class TreeOfOptions(Generic[S, A]):
         Returns:
             τ_{i+1}, and item -> count that ω takes away but the state does not have.
         """
-        found = await self._role["dynamics"](OptionQuestion(tau, option))  # 28
-        after = await tau_of(self._domain, found.state, (*tau.options, option))  # 31
-        return after, found.clipped
+        prediction = await self._role["dynamics"](OptionQuestion(tau, option))  # 28
+        after = await tau_of(self._domain, prediction.state, (*tau.options, option))  # 31
+        return after, prediction.clipped
 
     async def step(
         self,

@@ -118,8 +118,8 @@ def imagining(
     """
 
     async def following(tau: OptionState[S, A], option: A) -> OptionState[S, A]:
-        found = await predict(OptionQuestion(tau, option))
-        return await tau_of(domain, found.state, (*tau.options, option))
+        prediction = await predict(OptionQuestion(tau, option))
+        return await tau_of(domain, prediction.state, (*tau.options, option))
 
     async def along(tau: OptionState[S, A]) -> OptionState[S, A]:
         known = len(tau.options) - len(tau.since)

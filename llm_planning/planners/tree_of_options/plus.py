@@ -107,8 +107,8 @@ class WatchedTree(TreeOfOptions[S, A]):
 
     async def check(self, tau: OptionState[S, A], option: A) -> tuple[Sequence[A], str | None]:
         """Puts the prerequisite beside an infeasible ω̃, and leaves out what is hopeless."""
-        found, obstacle = await super().check(tau, option)
-        beside = found if obstacle is None else (option, *found)
+        options, obstacle = await super().check(tau, option)
+        beside = options if obstacle is None else (option, *options)
         return [
             option for option in beside if not self._effects.is_hopeless(tau.state, option)
         ], obstacle

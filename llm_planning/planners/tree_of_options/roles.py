@@ -395,15 +395,15 @@ class OptionRoles(PlanRoles[S, A]):
         draws = Random(f"{self._seed} predicted {tau.described} {option}")
         rules = self._rules
         shows = rules.shows if isinstance(rules, Shows) else None
-        found: S = rules.step(tau.state, option, draws).state
+        first: S = rules.step(tau.state, option, draws).state
         if shows is None or rules.feasible(tau.state, option) is not None:
-            return found
-        state = found
+            return first
+        state = first
         for _ in range(DRAWS):
             if shows(tau.state, state, option):
                 return state
             state = rules.step(tau.state, option, draws).state
-        return found
+        return first
 
 
 def is_near(score: float, right: float) -> bool:

@@ -54,7 +54,6 @@ class Plan:
     Attributes:
         inventory: the inventory when the plan was made.
         missing: ((q_1, u_1), ..., (1, g)), aggregated from Ĝ.
-        tried: the subgoals that were tried.
     """
 
     inventory: Mapping[str, int]

@@ -188,7 +188,6 @@ class Beliefs:
 
         Args:
             item: v; something is added to a name that does not exist.
-            rng: of the mistakes.
         """
         known = item in self._book.rules
         truth = self._book.requirements(item) if known else {}

@@ -52,7 +52,6 @@ class SavedRun(Record):
 
     Attributes:
         questions: number of questions that the agent asked so far.
-        episodes: the finished episodes.
         knowledge: of tools, after the last episode.
     """
 

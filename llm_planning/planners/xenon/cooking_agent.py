@@ -52,7 +52,6 @@ class CookingEpisode:
     """One episode.
 
     Attributes:
-        game: name of the game.
         success: whether the plan was completed and the meal eaten.
         steps: all timesteps, in order.
     """
@@ -72,8 +71,6 @@ class CookingKnowledge:
         tools: Ĝ: v -> the one tool that it is believed to require.
         rejected: v -> tools that revisions took away from it, oldest first.
         failures: v -> failed attempts in words, oldest first; only `ScCook` keeps them.
-        revisions: number of revisions.
-        episodes: number of finished episodes.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)

@@ -208,7 +208,6 @@ async def select(run: Run[ItemWorld, SelectionSettings], *, agent: type[Xenon]) 
 
     Args:
         run: its task is the goal item.
-        agent: chooses the actions.
     """
     settings = run.settings
     world = run.world.text_world(run.world.rules(run.seed).book)

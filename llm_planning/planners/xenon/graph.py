@@ -236,8 +236,6 @@ def experienced(
 
     Args:
         used: items used and their quantities, as `World.step` returns them.
-        before: the inventory before.
-        after: the inventory afterwards.
 
     Returns:
         The used items. If there are none, the highest-tier pickaxe in the inventory, if any. And
@@ -379,7 +377,6 @@ async def predict_requirements(
     Args:
         knowledge: its Ĝ has V_0 and the demonstrated items.
         k: K, number of examples in a question.
-        most: most items to ask for.
     """
     known = knowledge.graph
     experienced_items = frozenset(knowledge.demonstrated)

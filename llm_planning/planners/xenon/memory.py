@@ -266,6 +266,6 @@ class Similar:
         if index is None or k < 1:
             return []
         if item not in self._rankings:
-            found = index.search(index.vector(item), len(index))
-            self._rankings[item] = tuple(match.key for match in found if match.key != item)
+            matches = index.search(index.vector(item), len(index))
+            self._rankings[item] = tuple(match.key for match in matches if match.key != item)
         return list(islice((name for name in self._rankings[item] if name in among), k))

@@ -110,8 +110,6 @@ def note_step(subgoal: Subgoal, goal: str, world: World, *, failed: bool, done: 
         subgoal: with its outcome.
         goal: what it was for.
         world: afterwards.
-        failed: whether an attempt failed.
-        done: whether the episode has ended.
     """
     if (trace := tracing()) is None:
         return

@@ -95,9 +95,6 @@ async def uniform_cost(
         expansions: the most cities that are looked at.
         width: the most that are asked about at once. The result is the same for every width; with
             more, some are asked about in vain.
-
-    Raises:
-        Exception: an error of `ask`, unchanged.
     """
     before: dict[str, str | None] = {journey.start: None}
     flights: dict[str, Cities] = {}

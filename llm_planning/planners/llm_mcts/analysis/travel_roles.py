@@ -254,10 +254,10 @@ class RouteAsking(Asking):
         known = super().by_rules(RoleRules(name=FLIGHTS, rule=knowledge_rule(graph)))
         if known is None:
             return None
-        way = route_by(known, graph)
+        route = route_by(known, graph)
 
         async def ask(pair: Pair, /) -> Cities:
-            cities = await way(pair)
+            cities = await route(pair)
             self._language.check(map(Flight, cities))
             return cities
 
