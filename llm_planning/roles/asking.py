@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence  # noqa: TC00
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import eq
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import DomainError
 from llm_planning.roles.domain_rules import missing_for_rules
 from llm_planning.roles.language import OptionLanguage
-from llm_planning.roles.llm import LlmRole, Role, fields_of, gather
+from llm_planning.roles.llm import AnswerT, LlmRole, QuestionT, Role, fields_of, gather
 from llm_planning.roles.oracles import Oracle
 from llm_planning.settings import SettingsError
 from llm_serving.request import Request, Sampling
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from llm_serving.engine import Engine
     from llm_serving.request import Image
     from llm_serving.request import Prompt as Chat
-
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
 
 
 def greedy(_: object) -> Sampling:

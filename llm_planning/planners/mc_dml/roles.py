@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llm_planning.domain import Believes, DomainError, Looks, observed, settled
 from llm_planning.planners.any_domain.roles import (
@@ -41,14 +41,12 @@ if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode
     from llm_planning.priors import Policy, Prior, PriorSettings
     from llm_planning.roles import Role, RoleSettings
+    from llm_planning.roles.llm import AnswerT, QuestionT
     from llm_planning.roles.oracles import Key
     from llm_planning.specs import Run
     from llm_serving.request import Message
 
     Chat: TypeAlias = tuple[Message, Message]
-
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
 
 Ending: TypeAlias = Literal["victory", "failure", "over"]
 """How a game ends; `over` is an end of which nothing tells whether it is won."""

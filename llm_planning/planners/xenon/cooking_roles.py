@@ -17,13 +17,11 @@ from llm_planning.roles.llm import fields_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from random import Random
-    from typing import TypeVar
 
     from llm_planning.planners.xenon.roles import ActionQuestion, ToolQuestion
     from llm_planning.roles import Role
+    from llm_planning.roles.llm import QuestionT
     from llm_serving.engine import Engine
-
-    QuestionT = TypeVar("QuestionT")
 
 
 def _likeliest(
