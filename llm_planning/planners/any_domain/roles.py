@@ -22,7 +22,7 @@ from llm_planning.domain import Believes, Observes, observed
 from llm_planning.priors import ABSENT, MOST_SAID, ROLE, SAMPLES, TEMPERATURE, Prior, make_prior
 from llm_planning.roles import Asking, Prompt, Rule, ScoredRole, Short, TextRole
 from llm_planning.roles.domain_rules import adviser, informing, spread
-from llm_planning.roles.seeing import looking
+from llm_planning.roles.seeing import pictures_of
 from llm_planning.roles.short import STATE, short_words, state_text
 from llm_serving.answers import Constraint
 from llm_serving.patterns import finite_regex
@@ -140,7 +140,7 @@ class ActWording:
 
         self._prompt = prompt
         self._now = "picture" if see == "picture" else "now"
-        self._look = looking(domain, see)
+        self._look = pictures_of(domain, see)
         self._drawn = drawn
 
     def actions(self, question: Situation) -> tuple[str, ...]:

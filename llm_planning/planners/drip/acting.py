@@ -68,7 +68,7 @@ async def ending_of(plan: Awaitable[Ending]) -> Ending:
         return limit.limit
 
 
-def applying(
+def apply_role(
     roles: DripRoles[S, A], asking: Asking, votes: int
 ) -> Role[Application[S, A], Applied[S]]:
     """The role `apply`. Where rules without errors answer, the world acts, with the trial's chance.
@@ -129,7 +129,7 @@ class Acting(Generic[S, A]):
         self.refused = 0
         self.decomposed = 0
         self._left = settings.budget
-        self._apply = actuator.apply if actuator else applying(roles, asking, settings.votes)
+        self._apply = actuator.apply if actuator else apply_role(roles, asking, settings.votes)
         self._described: tuple[S, str] | None = None
 
     @classmethod

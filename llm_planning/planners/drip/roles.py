@@ -232,8 +232,8 @@ class DripRoles(Generic[S, A]):
             writes=partial(several_subtasks, grammar, most),
             read=read,
             short=short_words("decompose", self.domain) if most == MOST else None,
-            sampling=lambda question: self._drawn(question.asking),
-            rule=self._decomposing(),
+            sampling=lambda question: self._sampling(question.asking),
+            rule=self._decompose_rule(),
             needs=("decompose", "judge"),
             options=lambda subtasks: subtasks,
             same=lambda answer, other: Counter(answer) == Counter(other),
@@ -256,7 +256,7 @@ class DripRoles(Generic[S, A]):
             writes=lambda: reasoned(JudgementAnswer, reason),
             read=lambda _, written: Judged(written.verdict, written.reason),
             short=short_words("judge", self.domain) if reason == REASON else None,
-            sampling=lambda question: self._drawn(question.vote),
+            sampling=lambda question: self._sampling(question.vote),
             rule=Rule(
                 right=self._judged,
                 wrong=self._misjudged,
@@ -297,7 +297,7 @@ class DripRoles(Generic[S, A]):
             writes=writes,
             read=read,
             short=short_words("apply", self.domain),
-            sampling=lambda question: self._drawn(question.vote),
+            sampling=lambda question: self._sampling(question.vote),
             rule=Rule(
                 right=lambda question: self._after(question, question.subtask),
                 wrong=self._misapplied,
@@ -326,7 +326,7 @@ class DripRoles(Generic[S, A]):
             writes=partial(next_action, grammar, reason=reason),
             read=read,
             short=short_words("act", self.domain) if reason == REASON else None,
-            rule=self._acting(),
+            rule=self._act_rule(),
             needs=("actions", "step", "feasible", "advise", "success"),
             options=lambda actions: actions,
             # Several actions may be right, but only one verdict on the end.
@@ -348,13 +348,13 @@ class DripRoles(Generic[S, A]):
         blocks = tuple(block for block in system if block != "about" or domain.about)
         return Prompt([_template(), worded], system=blocks, user=user, constants=constants)
 
-    def _drawn(self, number: int) -> Sampling:
+    def _sampling(self, number: int) -> Sampling:
         """Of the first answer greedy; every other is drawn by a seed of its own."""
         if number == 0:
             return Sampling(temperature=0.0)
         return Sampling(temperature=DRAWN, seed=Random(f"{self._seed} {number}").getrandbits(31))
 
-    def _decomposing(self, kinds: Sequence[str] = ()) -> Rule[Decomposition[S, A], Sequence[A]]:
+    def _decompose_rule(self, kinds: Sequence[str] = ()) -> Rule[Decomposition[S, A], Sequence[A]]:
         """The rule of `decompose` whose mistakes are of these kinds; of all, if there are none."""
         mistakes: Mistakes[A] = Mistakes(self.domain, kinds)
         return Rule(
@@ -365,7 +365,7 @@ class DripRoles(Generic[S, A]):
                 names=lambda question: names_of(self._decomposed(question)),
                 spoil=lambda _, plan, name, rng: mistakes.in_plan(plan, name, rng),
             ),
-            only=self._decomposing,
+            only=self._decompose_rule,
         )
 
     def _decomposed(self, question: Decomposition[S, A]) -> list[A]:
@@ -405,7 +405,7 @@ class DripRoles(Generic[S, A]):
                 return state
         return question.state
 
-    def _acting(self, kinds: Sequence[str] = ()) -> Rule[NextAction[S, A], Sequence[A]]:
+    def _act_rule(self, kinds: Sequence[str] = ()) -> Rule[NextAction[S, A], Sequence[A]]:
         """The rule of `act` whose mistakes are of these kinds."""
         mistakes: Mistakes[A] = Mistakes(self.domain, kinds)
 
@@ -423,7 +423,7 @@ class DripRoles(Generic[S, A]):
             right=right,
             wrong=wrong,
             situation=lambda question: (question.described,),
-            only=self._acting,
+            only=self._act_rule,
         )
 
 

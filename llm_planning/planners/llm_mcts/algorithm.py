@@ -105,7 +105,7 @@ async def llm_mcts(run: Run[KnownHousehold, LlmMctsSettings]) -> Outcome:
             tree,
             select=select,
             backup=means if settings.values == "mean" else weighted,
-            simulations=settings.most,
+            simulations=settings.most_simulations,
             seconds=settings.seconds or inf,
             width=settings.width,
             max_depth=settings.depth,

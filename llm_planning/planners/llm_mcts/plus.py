@@ -59,7 +59,7 @@ async def llm_mcts_plus(run: Run[KnownHousehold, LlmMctsPlusSettings]) -> Outcom
             tree,
             select=select,
             backup=backup,
-            simulations=settings.most,
+            simulations=settings.most_simulations,
             seconds=settings.seconds or inf,
             width=settings.width,
             # A history that is met only once asks no model.

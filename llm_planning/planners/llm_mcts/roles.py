@@ -246,7 +246,7 @@ class HomeAsking(Asking):
             temperature=settings.prior_temperature,
             mixture=settings.prior_mixture,
             samples=settings.policy_samples,
-            sampling=settings.drawn(TEMPERATURE),
+            sampling=settings.sampling(TEMPERATURE),
             scale=settings.cosine_scale,
             seed=self.seed,
         )
@@ -263,6 +263,6 @@ class HomeAsking(Asking):
             engine=self.engines.of(POSITION),
             oracle=None if kind == "uniform" else self.by_rules(role),
             samples=settings.position_samples,
-            sampling=settings.drawn(settings.position_temperature),
+            sampling=settings.sampling(settings.position_temperature),
             seed=self.seed,
         )

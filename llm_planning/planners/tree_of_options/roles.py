@@ -41,7 +41,7 @@ from llm_planning.roles.options import (
     one_option,
     reasoned,
 )
-from llm_planning.roles.seeing import looking
+from llm_planning.roles.seeing import pictures_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -239,7 +239,7 @@ class OptionRoles(PlanRoles[S, A]):
             OptionQuestion,
             (*STATE, "option", *INSTRUCTIONS),
             see=self._see,
-            show=lambda question: looking(domain, self._see)(question.tau.state),
+            show=lambda question: pictures_of(domain, self._see)(question.tau.state),
             short_name="dynamics",
             writes=lambda: domain.state_model.answer,
             read=lambda question, written: PredictedState(

@@ -78,7 +78,7 @@ async def obtain(
 
     Args:
         world: at the beginning of an episode.
-        agent: plans with knowledge as `fixed` returns it.
+        agent: plans with knowledge as `fixed_knowledge` returns it.
         truth: the true knowledge, which tells the requirements that a plan leaves out.
         until: the horizon, in environment steps.
     """
@@ -98,7 +98,7 @@ async def obtain(
     )
 
 
-def fixed(graph: DependencyGraph, goal: str, kept: Collection[str]) -> Knowledge:
+def fixed_knowledge(graph: DependencyGraph, goal: str, kept: Collection[str]) -> Knowledge:
     """Returns knowledge that experience does not change: all of its items count as obtained.
 
     Args:
@@ -121,7 +121,7 @@ def true_knowledge(book: RuleBook, items: Collection[str], goal: str) -> Knowled
         rule = book.rule(item)
         graph.require(item, rule.requirements, makes=rule.makes)
         kept.update(rule.kept)
-    return fixed(graph, goal, kept)
+    return fixed_knowledge(graph, goal, kept)
 
 
 async def play(
@@ -149,7 +149,7 @@ async def play(
     Args:
         run: its task is g.
         world: at the beginning of an episode.
-        agent: plans with knowledge as `fixed` returns it.
+        agent: plans with knowledge as `fixed_knowledge` returns it.
         until: the horizon, in environment steps.
         judged_by: name of the world, as the basis of success.
         asking: who answers; None for nobody.

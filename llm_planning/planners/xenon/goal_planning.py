@@ -33,7 +33,7 @@ from llm_planning.environments.minecraft.items.goals import GOALS_67
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.asking import MinecraftAsking, always_intervene
 from llm_planning.planners.xenon.baselines import SuccessesOnly, TrueActions
-from llm_planning.planners.xenon.given_goal import fixed, play, true_knowledge
+from llm_planning.planners.xenon.given_goal import fixed_knowledge, play, true_knowledge
 from llm_planning.planners.xenon.graph import (
     PLANS,
     DependencyGraph,
@@ -232,7 +232,7 @@ async def _believed(
     if settings.graph not in {TRUTH, FIRST}:
         saved = Saved.load(Path(settings.graph))
         saved.recall(memory)
-        return fixed(saved.graph(), goal, saved.kept)
+        return fixed_knowledge(saved.graph(), goal, saved.kept)
     known = Knowledge(DependencyGraph(GOALS_67))
     demonstrate(
         PLANS,
@@ -245,4 +245,4 @@ async def _believed(
     await predict_requirements(
         known, predict=asking.predict, similar=similar, k=settings.k, most=settings.most
     )
-    return fixed(known.graph, goal, known.kept)
+    return fixed_knowledge(known.graph, goal, known.kept)
