@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.household.belief import Prior
-    from llm_planning.environments.household.home import Home, Place
+    from llm_planning.environments.household.home import Home
     from llm_planning.environments.household.rules import Rules
     from llm_planning.roles import Role
     from llm_serving.engine import Engine
@@ -128,7 +128,9 @@ async def state_prior(
         numbers = range(1, samples + 1) if kind == "samples" else (0,)
         weights = await gather(_by_oracle(oracle, thing, numbers) for thing in things)
     elif kind == "samples":
-        matcher = await _matcher(places, engine)
+        # A home has one way to lie at each of its places, so their names say all.
+        names = {place.name: place.name for place in places}
+        matcher = await NameMatcher.build(names, embed=partial(engine.embed, role=ROLE))
         drawn = replace(sampling, seed=seed)
         weights = await gather(
             _drawn(rules.home, thing, engine=engine, matcher=matcher, m=samples, sampling=drawn)
@@ -180,15 +182,6 @@ async def _drawn(
 def named(position: str) -> str:
     """The place of a position: "on the kitchen table" -> "kitchen table"."""
     return position.partition(" the ")[2]
-
-
-async def _matcher(places: Sequence[Place], engine: Engine) -> NameMatcher:
-    """Maps free names to those of the home by the cosine similarity of their embeddings.
-
-    The relation plays no part: a home has one way to lie at each of its places.
-    """
-    spellings = {place.name: place.name for place in places}
-    return await NameMatcher.build(spellings, embed=partial(engine.embed, role=ROLE))
 
 
 async def _exact(home: Home, things: Sequence[str], *, engine: Engine) -> list[Sequence[float]]:

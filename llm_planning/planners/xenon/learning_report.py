@@ -106,7 +106,7 @@ def learning_outcome(
     right = {v for v in goals if known.graph.requirements(v) == truth[v]}
     changed = [v for v in result.perturbed.items if v in truth]
     obtainable = _obtainable(result)
-    invented = _after_the_invented(result.before, goals, book)
+    misled = _after_the_invented(result.before, goals, book)
     predicted = result.initial.predicted
     rows = quality(predicted, book).rows() if predicted else {}
     metrics: dict[str, Any] = {
@@ -120,9 +120,9 @@ def learning_outcome(
         },
         "relearnt": _share(changed, right & known.obtained),
         "initially_right": sum(_right_beforehand(result, v) for v in goals),
-        "hallucinated_descendants": len(invented),
-        "learnt_descendants": len(invented & right),
-        "learnt_descendants_share": _share(sorted(invented), right),
+        "hallucinated_descendants": len(misled),
+        "learnt_descendants": len(misled & right),
+        "learnt_descendants_share": _share(sorted(misled), right),
         "learnt_unobtainable": _share([v for v in goals if v not in obtainable], right),
         "revisions": sum(count - 1 for count in known.revisions.values()),
         "inadmissible": sum(count > settings.c0 for count in known.revisions.values()),
