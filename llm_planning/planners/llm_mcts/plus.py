@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 async def llm_mcts_plus(run: Run[KnownHousehold, LlmMctsPlusSettings]) -> Outcome:
-    """LLM-MCTS+ (ours): rollouts by goal regression, Q as a regret, one tree for the episode."""
+    """Before every move, searches in the tree that is kept, and takes the most visited action."""
     settings = run.settings
     asking = HomeAsking(run)
     await asking.ask_for_goal()

@@ -133,7 +133,6 @@ class SuccessesTakenOver(SuccessesOnly):
     """Reuses the successes of a saved FAM, not its failures (Table 17)."""
 
     def __post_init__(self) -> None:
-        """Forgets the failures."""
         self.memory.restore({**self.memory.to_json(), "failures": {}})
 
 
