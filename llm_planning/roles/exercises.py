@@ -23,7 +23,7 @@ from typing import (
 )
 
 from llm_planning.domain import A, S
-from llm_planning.roles.asking import AnswerT, QuestionT
+from llm_planning.roles.llm import AnswerT, QuestionT
 from llm_serving.answers import compact, parse
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from llm_planning.execution.options import Candidate, OptionDomain
     from llm_planning.planners.tree_of_options.roles import PredictedState
     from llm_planning.roles import AnyRole, Engines, Role, RoleRules
-    from llm_planning.roles.asking import AnswerT, QuestionT
+    from llm_planning.roles.llm import AnswerT, QuestionT
 
     Predict: TypeAlias = Role[OptionQuestion[S, A], PredictedState[S]]
 
