@@ -159,8 +159,8 @@ def teach(
         learned = LowRank(student, rank=learning.rank, alpha=2.0 * learning.rank, seed=0)
         start = None if learning.start is None else _begin(learned, learning.start, base)
     searched = [maker for maker, _ in makers if isinstance(maker, TracedPrior)]
-    for one in searched:
-        complain(f"traces: {one.told}")
+    for maker in searched:
+        complain(f"traces: {maker.summary}")
     taught = {
         "rank": learning.rank,
         "start": start,

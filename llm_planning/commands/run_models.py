@@ -36,7 +36,7 @@ def stood_in(spec: PlannerSpec, said: Mapping[str, object]) -> dict[str, object]
     profile = spec.settings.profile if issubclass(spec.settings, RoleSettings) else None
     if profile is None or "roles" in said:
         return {}
-    complain(f"note: no model: rules with {profile.errors_text} answer (roles={profile.name})")
+    complain(f"note: no model: rules with {profile.description} answer (roles={profile.name})")
     return {"roles": profile.name}
 
 

@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence  # noqa: TC00
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import eq
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import DomainError
 from llm_planning.roles.domain_rules import missing_for_rules
 from llm_planning.roles.language import OptionLanguage
-from llm_planning.roles.llm import LlmRole, Role, fields_of, gather
+from llm_planning.roles.llm import AnswerT, LlmRole, QuestionT, Role, fields_of, gather
 from llm_planning.roles.oracles import Oracle
 from llm_planning.settings import SettingsError
 from llm_serving.request import Request, Sampling
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from llm_serving.request import Image
     from llm_serving.request import Prompt as Chat
 
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
-
 
 def greedy(_: object) -> Sampling:
     """Draws nothing."""
@@ -56,7 +53,6 @@ class Short(Generic[QuestionT]):
     """The words in which a model is asked that was taught the role: it knows rules and form.
 
     Attributes:
-        prompt: compiles them.
         values_of: maps a question to the values of the prompt.
         digest: SHA-256 of all that was taught in such words, in hexadecimal. A model that was
             taught others is asked as any model.
@@ -114,11 +110,7 @@ class AnyRole(RoleRules[QuestionT, AnswerT], ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRole(AnyRole[QuestionT, AnswerT]):
-    """A role that a model answers by the probabilities of what it might write.
-
-    Attributes:
-        score: makes the answer of an engine's model.
-    """
+    """A role that a model answers by the probabilities of what it might write."""
 
     score: Callable[[Engine], Role[QuestionT, AnswerT]]
 
@@ -132,9 +124,7 @@ class TextRole(AnyRole[QuestionT, str]):
     """A role that a model answers in plain words, where JSON around them would only cost tokens.
 
     Attributes:
-        prompt: asks a question.
         constraint: the language of an answer.
-        sampling: how an answer is drawn.
     """
 
     prompt: Callable[[QuestionT], Chat]
@@ -169,7 +159,6 @@ class RoleSpec(AnyRole[QuestionT, AnswerT]):
         values_of: maps a question to the values of the prompt.
         show: maps a question to the pictures before the words.
         short: the words for a taught model; None if there are none.
-        sampling: how an answer is drawn.
     """
 
     asks: type[Any]
@@ -214,8 +203,6 @@ class Asking:
 
     Args:
         domain: its rules answer, where `settings` say so.
-        engines: the models that answer.
-        settings: who answers which role.
         seed: of the oracles' errors.
 
     Attributes:
@@ -245,14 +232,10 @@ class Asking:
     @property
     def oracles(self) -> list[dict[str, object]]:
         """The oracles that answer roles, JSON-able, in the order of their making."""
-        return [one.describe() for one in self._oracles.values()]
+        return [oracle.describe() for oracle in self._oracles.values()]
 
     def errors_of(self, role: str) -> Errors | None:
-        """How the domain's rules err in a role; None if a model answers it.
-
-        Raises:
-            SettingsError: see `RoleSettings.errors_of`.
-        """
+        """How the domain's rules err in a role; None if a model answers it."""
         # The settings read their file each time.
         if role not in self._errors:
             self._errors[role] = self.settings.errors_of(role, opened=self.engines.by_role)
@@ -323,7 +306,6 @@ class Asking:
         """The role, answered so; questions and wrong answers are counted.
 
         Args:
-            answer: who answers.
             votes: see `of`.
         """
         same = spec.same or eq
@@ -345,7 +327,7 @@ class Asking:
         async def elected(question: Any) -> AnswerT:  # noqa: ANN401 - a dataclass with `vote`
             ballots = [answer(replace(question, vote=number)) for number in range(votes)]
             answers = await gather(ballots)
-            return max(answers, key=lambda one: sum(map(partial(same, one), answers)))
+            return max(answers, key=lambda candidate: sum(map(partial(same, candidate), answers)))
 
         return ask
 

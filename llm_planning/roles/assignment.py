@@ -71,13 +71,17 @@ class RoleAssignment:
 
     def errors_of(self, role: str) -> Errors | None:
         """How rules err in a role; None if a model answers it."""
-        who = self.of(role)
-        return who if isinstance(who, Errors) else None
+        answerer = self.of(role)
+        return answerer if isinstance(answerer, Errors) else None
 
     @property
     def models(self) -> dict[str, str]:
         """Maps roles to the names of their own models, which the caller opens."""
-        return {role: who.name for role, who in self.by_role.items() if isinstance(who, OwnModel)}
+        return {
+            role: answerer.name
+            for role, answerer in self.by_role.items()
+            if isinstance(answerer, OwnModel)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +91,12 @@ class Profile:
     Attributes:
         name: what `roles` says.
         errors: of every answer for which the planner has no other.
-        errors_text: the errors in words.
+        description: the errors in words.
     """
 
     name: str
     errors: Errors
-    errors_text: str
+    description: str
 
 
 def read_roles(
@@ -125,7 +129,7 @@ def read_roles(
             f"roles={value} is neither {' nor '.join(words_of(profile))} nor a file of roles: "
             f"{error}"
         ) from error
-    by_role = {role: who for role, who in answerers.items() if role in known}
+    by_role = {role: answerer for role, answerer in answerers.items() if role in known}
     others = tuple(role for role in answerers if role not in known)
     return RoleAssignment("llm", by_role, others)
 
@@ -142,9 +146,9 @@ def _answerers(path: str, sha256: str) -> Mapping[str, Answerer]:
 
     del sha256  # Another file of this path is read anew.
     answerers: dict[str, Answerer] = {}
-    for role, who in read_mapping(Path(path)).items():
+    for role, value in read_mapping(Path(path)).items():
         try:
-            answerers[str(role)] = _answerer(who)
+            answerers[str(role)] = _answerer(value)
         except SettingsError as error:
             raise SettingsError(f"roles={path}: role {role}: {error}") from error
     return answerers
@@ -155,8 +159,8 @@ def words_of(profile: Profile | None) -> tuple[str, ...]:
     return WORDS if profile is None else (*WORDS, profile.name)
 
 
-def _answerer(who: object) -> Answerer:
-    match who:
+def _answerer(value: object) -> Answerer:
+    match value:
         case "llm":
             return "llm"
         case "rules":
@@ -172,7 +176,7 @@ def _answerer(who: object) -> Answerer:
             return OwnModel(name, adapter)
         case {**values} if values and "model" not in values:
             return Errors.read({str(key): value for key, value in values.items()})
-    raise SettingsError(f"{who!r} does not say who answers; write {SHAPES}")
+    raise SettingsError(f"{value!r} does not say who answers; write {SHAPES}")
 
 
 def by_model(*roles: str) -> When:
@@ -180,8 +184,8 @@ def by_model(*roles: str) -> When:
     named = " or ".join(f"`{role}`" for role in roles)
 
     def holds(settings: RoleSettings) -> bool:
-        who = settings.assignment
-        return any(who.errors_of(role) is None for role in roles)
+        assignment = settings.assignment
+        return any(assignment.errors_of(role) is None for role in roles)
 
     return When("roles", f"a model that answers {named}", holds)
 
@@ -217,11 +221,7 @@ class RoleSettings(Settings):
 
     @property
     def assignment(self) -> RoleAssignment:
-        """Who answers which role.
-
-        Raises:
-            SettingsError: see `read_roles`.
-        """
+        """Who answers which role."""
         return read_roles(self.roles, known=self.known_roles, profile=self.profile)
 
     def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
@@ -236,14 +236,14 @@ class RoleSettings(Settings):
             opened: the roles whose own models are open.
 
         Raises:
-            SettingsError: see `read_roles`; or the role has a model of its own that is not open.
+            SettingsError: the role has a model of its own that is not open.
         """
         assignment = self.assignment
-        who = assignment.of(role)
-        if isinstance(who, OwnModel) and role not in opened:
+        answerer = assignment.of(role)
+        if isinstance(answerer, OwnModel) and role not in opened:
             raise SettingsError(
-                f"roles={self.roles}: the model {who.model} of role {role!r} is not open: give the "
-                "planner Engines(engine, {role: another engine})"
+                f"roles={self.roles}: the model {answerer.model} of role {role!r} is not open: "
+                "give the planner Engines(engine, {role: another engine})"
             )
         return assignment.errors_of(role)
 

@@ -55,21 +55,21 @@ class CachedPart:
         if tokens == 0:
             return 0, 0
         messages = () if isinstance(prompt, str) else prompt
-        texts = [prompt] if isinstance(prompt, str) else [one.content for one in prompt]
-        if any(one.images for one in messages):
+        texts = [prompt] if isinstance(prompt, str) else [message.content for message in prompt]
+        if any(message.images for message in messages):
             return None
         try:
-            around = self._texts_around(tuple(one.role for one in messages))
+            around = self._texts_around(tuple(message.role for message in messages))
             if around is None:
                 return None
             token_ids = self._engine.encode(encoded or prompt).token_ids[:tokens]
             # Most pieces are those of earlier prompts. Some tokenizers write a piece in another way
             # than what it is a part of: then all is decoded at once.
             for read in (self._read_pieces, self._engine.decode):
-                said = read(token_ids)
+                decoded = read(token_ids)
                 # Some templates strip what they are given.
                 for written in (texts, [text.strip() for text in texts]):
-                    if (place := _place(around, texts, written, said)) is not None:
+                    if (place := _place(around, texts, written, decoded)) is not None:
                         return place
         except ServingError:
             pass

@@ -64,10 +64,10 @@ WALKED = ("start", *ADVICE, "success")
 
 def missing_for_rules(domain: object, members: Sequence[str] = MEMBERS) -> list[str]:
     """The members that a domain lacks or has as coroutine functions, each in backquotes."""
-    found = {name: getattr(domain, name, None) for name in members}
+    by_name = {name: getattr(domain, name, None) for name in members}
     return [
         f"`{name}`"
-        for name, member in found.items()
+        for name, member in by_name.items()
         if member is None or inspect.iscoroutinefunction(member)
     ]
 
@@ -100,7 +100,9 @@ def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
         advise = domain.advise
 
         async def first(state: Any, actions: Sequence[str]) -> tuple[str, ...]:  # noqa: ANN401
-            return tuple(str(one) for one in (await advise(state))[:1] if str(one) in actions)
+            return tuple(
+                str(action) for action in (await advise(state))[:1] if str(action) in actions
+            )
 
         return first
     if missing := missing_for_rules(domain, ADVICE):
@@ -114,17 +116,13 @@ def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
 
 
 def informing(make: Callable[[], Advise]) -> Callable[[], Callable[[Any], Awaitable[Any]]]:
-    """What `AnyRole.inform` is for questions with `state`, `actions` and `right`: it fills `right`.
-
-    Args:
-        make: makes the adviser.
-    """
+    """`AnyRole.inform` of questions with `state`, `actions` and `right`: it fills `right`."""
 
     def inform() -> Callable[[Any], Awaitable[Any]]:
         advise = make()
 
-        async def informed(asked: Any) -> Any:  # noqa: ANN401 - any dataclass with these fields
-            return replace(asked, right=await advise(asked.state, asked.actions))
+        async def informed(question: Any) -> Any:  # noqa: ANN401 - any dataclass with these fields
+            return replace(question, right=await advise(question.state, question.actions))
 
         return informed
 
@@ -145,7 +143,6 @@ def leading(
 
     Args:
         domain: with the members `ADVICE`.
-        state: the present state.
         actions: the texts of some of its actions.
         seed: of what happens after an action.
 
@@ -165,8 +162,8 @@ def leading(
     advised = [action for action in on_the_way(domain, state) if str(action) in actions]
     named = (action for action in domain.actions(state) if str(action) in actions)
     right = [action for action in advised if shortens(action)]
-    found = set(map(str, right or [action for action in named if shortens(action)] or advised))
-    return tuple(action for action in actions if action in found)
+    names = set(map(str, right or [action for action in named if shortens(action)] or advised))
+    return tuple(action for action in actions if action in names)
 
 
 def _length(advice: Sequence[object]) -> int:
@@ -195,7 +192,7 @@ def spread(choices: Sequence[str], right: Collection[str]) -> list[float]:
     Example:
         >>> from math import exp
         >>> from llm_planning.roles.domain_rules import spread
-        >>> [round(exp(one), 3) for one in spread(["a", "b", "c"], {"b"})]
+        >>> [round(exp(logprob), 3) for logprob in spread(["a", "b", "c"], {"b"})]
         [0.05, 0.9, 0.05]
     """
     first = sum(choice in right for choice in choices)

@@ -43,12 +43,14 @@ class Engines:
     @property
     def name(self) -> str:
         """The names of all models, the default's first."""
-        return " + ".join(one.identity.name for one in self.different)
+        return " + ".join(engine.identity.name for engine in self.different)
 
     @property
     def different(self) -> tuple[Engine, ...]:
         """Each engine once, the default first."""
-        return tuple({id(one): one for one in (self.default, *self.by_role.values())}.values())
+        return tuple(
+            {id(engine): engine for engine in (self.default, *self.by_role.values())}.values()
+        )
 
 
 class TracingEngine(MeteredEngine):
@@ -96,9 +98,9 @@ class TracingEngine(MeteredEngine):
         adapter: str | None = None,
     ) -> Scores:
         """Scores choices, counts the question and adds it to the trace."""
-        asked = (prompt, self._text_of(prompt))
+        prompts = (prompt, self._text_of(prompt))
         scores = await super().score(prompt, choices, role=role, adapter=adapter)
-        self._tell_scores("score", role, asked, choices, scores, adapter=adapter)
+        self._trace_scores("score", role, prompts, choices, scores, adapter=adapter)
         return scores
 
     async def score_labels(
@@ -110,30 +112,30 @@ class TracingEngine(MeteredEngine):
         adapter: str | None = None,
     ) -> Scores:
         """Scores labels, counts the question and adds it to the trace."""
-        asked = (prompt, self._text_of(prompt))
+        prompts = (prompt, self._text_of(prompt))
         scores = await super().score_labels(prompt, labels, role=role, adapter=adapter)
-        self._tell_scores("score_labels", role, asked, labels, scores, adapter=adapter)
+        self._trace_scores("score_labels", role, prompts, labels, scores, adapter=adapter)
         return scores
 
-    def _tell_scores(
+    def _trace_scores(
         self,
-        how: str,
+        method: str,
         role: str,
-        asked: tuple[Prompt, Prompt],
+        prompts: tuple[Prompt, Prompt],
         choices: Sequence[str],
         scores: Scores,
         *,
         adapter: str | None,
     ) -> None:
         if (trace := tracing()) is not None:
-            prompt, text = asked
+            prompt, text = prompts
             shared: Event = {}
             if scores.shared is not None:
                 shared = {"shared": asdict(scores.shared)}
                 shared |= self._cached_end(prompt, text, scores.shared.cached_tokens)
             trace.question(
                 scores.usage,
-                **self._asked(how, role, text, trace, adapter),
+                **self._asked(method, role, text, trace, adapter),
                 choices=list(choices),
                 logprobs=list(scores.logprobs),
                 **shared,
@@ -152,7 +154,7 @@ class TracingEngine(MeteredEngine):
         return {} if end is None else {"cached_end": list(end)}
 
     def _asked(
-        self, how: str, role: str, prompt: Prompt, trace: Trace, adapter: str | None
+        self, method: str, role: str, prompt: Prompt, trace: Trace, adapter: str | None
     ) -> Event:
         """The fields that all questions have. A system message has a line of its own, once."""
         model = self.identity.answering(adapter).name
@@ -167,7 +169,7 @@ class TracingEngine(MeteredEngine):
                 else:
                     images = {"images": len(message.images)} if message.images else {}
                     turns.append({"role": message.role, "text": message.content, **images})
-        return {"role": role, "model": model, "asked": how, "system": system, "turns": turns}
+        return {"role": role, "model": model, "asked": method, "system": system, "turns": turns}
 
     def _fixed_tokens(self, system: str) -> int | None:
         """Number of first tokens that all prompts with a system message share.
@@ -176,14 +178,14 @@ class TracingEngine(MeteredEngine):
         """
         first = Message("system", system)
         try:
-            one, other = (
+            ids, other_ids = (
                 super(TracingEngine, self).encode((first, Message("user", text))).token_ids
                 for text in ("A", "B")
             )
         except ServingError:
             return None
         # The two differ where the user's text begins, or in the token after it.
-        pairs = enumerate(zip(one, other))  # noqa: B905
+        pairs = enumerate(zip(ids, other_ids))  # noqa: B905
         return next((place for place, (a, b) in pairs if a != b), None)
 
 
@@ -192,16 +194,16 @@ def metered(engines: Engines) -> Engines:
 
     While a trace is recorded, every question is added to it.
     """
-    meters = {id(one): TracingEngine(one) for one in engines.different}
+    meters = {id(engine): TracingEngine(engine) for engine in engines.different}
     return Engines(
         meters[id(engines.default)],
-        {role: meters[id(one)] for role, one in engines.by_role.items()},
+        {role: meters[id(engine)] for role, engine in engines.by_role.items()},
     )
 
 
 def usage_by_role(engines: Engines) -> dict[str, Usage]:
     """Returns the usage of all engines, by role."""
-    meters: list[Counters] = [one.counters for one in engines.different]
+    meters: list[Counters] = [engine.counters for engine in engines.different]
     usage: dict[str, Usage] = {}
     for meter in meters:
         for role, spent in meter.roles.items():

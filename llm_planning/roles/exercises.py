@@ -23,7 +23,7 @@ from typing import (
 )
 
 from llm_planning.domain import A, S
-from llm_planning.roles.asking import AnswerT, QuestionT
+from llm_planning.roles.llm import AnswerT, QuestionT
 from llm_serving.answers import compact, parse
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ class Grade:
     """What an answer is worth.
 
     Attributes:
-        right: whether it is right.
         brief: the answer in a few words, such as a verdict or an option, to count confusions.
         items: the right ones among its items, and all of them, if each is right or wrong on its
             own; None for an answer without items.
@@ -79,7 +78,6 @@ class Exercise:
     """A question of one role with its right answer.
 
     Attributes:
-        role: whose question it is.
         prompt: the chat that the model reads.
         answer: the right answer as a model writes it; of several right answers the best.
         brief: the right answer in a few words, as in `Grade`.
@@ -87,7 +85,6 @@ class Exercise:
             goal -> held out. Every exercise of one role has the same aspects.
         importance: in teaching, multiplies its weight in the loss.
         ask: asks an engine, as the planner does, and returns its answer as text.
-        grade: grades an answer.
     """
 
     role: str
@@ -113,11 +110,8 @@ def exercise_of(
     """An exercise of a role.
 
     Args:
-        question: what is asked.
         answer: the right answer, in the form that a model writes.
-        kinds: as in `Exercise`.
         brief: the right answer in a few words; by default the role's own.
-        importance: as in `Exercise`.
         grade: grades what a model wrote; by default an answer is right that is the same as the
             right one.
     """
@@ -125,8 +119,8 @@ def exercise_of(
     written = spec.writes()
 
     def same(other: BaseModel) -> Grade:
-        found = spec.read(question, other)
-        return Grade(spec.same is not None and spec.same(found, right), spec.brief(found))
+        given = spec.read(question, other)
+        return Grade(spec.same is not None and spec.same(given, right), spec.brief(given))
 
     async def ask(engine: Engine) -> str:
         return compact(await spec.by(engine)(question))
@@ -180,8 +174,6 @@ class Lessons(Generic[QuestionT, AnswerT]):
     A world that has some in its member `lessons` is measured and taught in these roles.
 
     Attributes:
-        role: what it is.
-        draw: draws a question.
         write: what a model writes for an answer.
         words: in which the role is asked; a role without short words is asked as ever.
     """
@@ -269,7 +261,6 @@ class Teacher(Protocol[S, A]):
         """Draws a state.
 
         Args:
-            rng: draws everything.
             held_out: whether the state is new, and goals and options may be held out.
         """
         ...
@@ -304,7 +295,6 @@ class Teacher(Protocol[S, A]):
         Args:
             domain: one of a situation's.
             state: in which the subtask is judged.
-            subtask: an option.
             parent: what it was decomposed from; None for the goal.
         """
         ...
@@ -347,7 +337,6 @@ def predicted(teacher: Teacher[S, A], domain: Any, state: S, option: A) -> S:  #
     """The state after a feasible option, most likely.
 
     Args:
-        teacher: predicts.
         domain: one of a situation's.
         state: before the option.
         option: feasible there.
@@ -360,10 +349,8 @@ def shortens(teacher: Teacher[S, A], domain: Any, state: S, option: A) -> bool: 
     """Whether an option is feasible, and what it most likely does shortens the way to the goal.
 
     Args:
-        teacher: predicts.
         domain: one of a situation's.
         state: before the option.
-        option: any.
     """
     if domain.feasible(state, option) is not None:
         return False

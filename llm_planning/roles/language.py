@@ -58,7 +58,9 @@ class OptionLanguage(Generic[A]):
         try:
             written = self._grammar.write(option)
             texts = {name: kind(value=written[name]) for name, kind in self._fields.items()}
-            read: dict[str, Any] = {name: one.model_dump()["value"] for name, one in texts.items()}
+            read: dict[str, Any] = {
+                name: text.model_dump()["value"] for name, text in texts.items()
+            }
             return self._grammar.read(read) == option and all(
                 pattern.fullmatch(texts[name].model_dump_json())
                 for name, pattern in self._patterns.items()

@@ -45,11 +45,7 @@ class Role(Protocol[QuestionT_contra, AnswerT_co]):
     """A coroutine function from a question to a typed answer."""
 
     async def __call__(self, question: QuestionT_contra, /) -> AnswerT_co:
-        """Asks.
-
-        Returns:
-            The answer.
-        """
+        """Asks."""
         ...
 
 
@@ -153,10 +149,7 @@ class LlmRole(Generic[QuestionT, ModelT]):
 
     Args:
         name: the role under which the engine counts usage.
-        prompt: makes the messages.
         answer: the answer model; its language must be finite.
-        engine: answers.
-        sampling: how the answer is drawn, or a function from the question to that.
         values_of: maps a question to the values of the prompt; by default its fields.
         show: maps a question to the pictures before the text of the user message.
 
@@ -199,11 +192,7 @@ class LlmRole(Generic[QuestionT, ModelT]):
         return parse(self._answer, completion.text)
 
     def read(self, by: Callable[[QuestionT, ModelT], AnswerT]) -> Role[QuestionT, AnswerT]:
-        """Returns a role that turns this role's answers into other values.
-
-        Args:
-            by: maps a question and its answer to the value.
-        """
+        """Returns a role that turns this role's answers into other values."""
 
         async def ask(question: QuestionT, /) -> AnswerT:
             return by(question, await self(question))
@@ -216,9 +205,7 @@ class ScoringRole(Generic[QuestionT]):
 
     Args:
         name: the role under which the engine counts usage.
-        prompt: makes the messages.
         choices: maps a question to the different texts to score.
-        engine: answers.
         values_of: maps a question to the values of the prompt; by default its fields.
     """
 

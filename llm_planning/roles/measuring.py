@@ -41,7 +41,6 @@ class Answered:
     Attributes:
         expected: the right answer in a few words.
         said: the model's answer in a few words.
-        right: whether it is right.
         items: as in `Grade`.
     """
 
@@ -54,12 +53,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Right answers among some questions.
-
-    Attributes:
-        right: answers that are right.
-        questions: all answers.
-    """
+    """Right answers among some questions."""
 
     right: int
     questions: int
@@ -72,7 +66,6 @@ class Confusion:
     Attributes:
         expected: the right answer in a few words.
         said: the model's answer in a few words.
-        count: how often.
     """
 
     expected: str
@@ -90,23 +83,21 @@ def draw_exercises(
     all exercises have the aspect `MATERIAL`.
 
     Args:
-        maker: makes exercises of the role.
         role: one of the maker's.
-        count: of exercises.
 
     Returns:
         The exercises; fewer than `count` if the maker has no more different ones.
     """
     held_out = draw_held_out(maker, role, count=count // 2, seed=seed)
-    asked: set[object] = {one.prompt for one in held_out}
+    prompts: set[object] = {exercise.prompt for exercise in held_out}
     rest = count - len(held_out)
-    seen = tuple(islice(_new(maker, role, asked, seed=seed, held_out=False), rest))
+    seen = tuple(islice(_new(maker, role, prompts, seed=seed, held_out=False), rest))
     if not held_out:
         return seen
     return tuple(
-        replace(one, kinds={MATERIAL: name, **one.kinds})
+        replace(exercise, kinds={MATERIAL: name, **exercise.kinds})
         for name, half in ((SEEN, seen), (HELD_OUT, held_out))
-        for one in half
+        for exercise in half
     )
 
 
@@ -116,9 +107,7 @@ def draw_held_out(
     """Draws different exercises of a role that are about what teaching leaves out.
 
     Args:
-        maker: makes exercises of the role.
         role: one of the maker's.
-        count: of exercises.
 
     Returns:
         The exercises; fewer than `count` if the maker has no more different ones.
@@ -128,11 +117,11 @@ def draw_held_out(
 
 def digest(exercises: Iterable[Exercise]) -> str:
     """SHA-256 of the questions and right answers in hexadecimal: what a measurement rests on."""
-    asked = [
-        [one.role, [[turn.role, turn.content] for turn in one.prompt], one.answer]
-        for one in exercises
+    questions = [
+        [exercise.role, [[turn.role, turn.content] for turn in exercise.prompt], exercise.answer]
+        for exercise in exercises
     ]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(questions).encode()).hexdigest()
 
 
 async def ask_all(exercises: Iterable[Exercise], engine: Engine) -> list[Answered]:
@@ -145,11 +134,11 @@ async def ask_all(exercises: Iterable[Exercise], engine: Engine) -> list[Answere
         ServingError: the engine failed, or a question does not fit the model.
     """
 
-    async def ask(one: Exercise) -> Answered:
-        grade = one.grade(await one.ask(engine))
+    async def ask(exercise: Exercise) -> Answered:
+        grade = exercise.grade(await exercise.ask(engine))
         return Answered(
-            kinds=dict(one.kinds),
-            expected=one.brief,
+            kinds=dict(exercise.kinds),
+            expected=exercise.brief,
             said=grade.brief,
             right=grade.right,
             items=grade.items,
@@ -160,29 +149,29 @@ async def ask_all(exercises: Iterable[Exercise], engine: Engine) -> list[Answere
 
 def counted(answers: Iterable[Answered]) -> Count:
     """Counts the right answers."""
-    rights = [one.right for one in answers]
+    rights = [answer.right for answer in answers]
     return Count(sum(rights), len(rights))
 
 
 def counted_items(answers: Iterable[Answered]) -> tuple[int, int] | None:
     """The right items of all answers, and all of them; None if answers have no items."""
-    items = [one.items for one in answers if one.items is not None]
+    items = [answer.items for answer in answers if answer.items is not None]
     return (sum(right for right, _ in items), sum(count for _, count in items)) if items else None
 
 
 def by_kind(answers: Sequence[Answered]) -> dict[str, dict[str, Count]]:
     """Counts the right answers for every value of every aspect: aspect -> value -> count."""
-    kinds = sorted({kind for one in answers for kind in one.kinds.items()})
+    kinds = sorted({kind for answer in answers for kind in answer.kinds.items()})
     counts: dict[str, dict[str, Count]] = {}
     for aspect, value in kinds:
-        of_kind = counted(one for one in answers if one.kinds.get(aspect) == value)
+        of_kind = counted(answer for answer in answers if answer.kinds.get(aspect) == value)
         counts.setdefault(aspect, {})[value] = of_kind
     return counts
 
 
 def confusions(answers: Iterable[Answered]) -> list[Confusion]:
     """The wrong answers, the most frequent first."""
-    counts = Counter((one.expected, one.said) for one in answers if not one.right)
+    counts = Counter((answer.expected, answer.said) for answer in answers if not answer.right)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [
         Confusion(expected=expected, said=said, count=count) for (expected, said), count in ordered
@@ -190,23 +179,23 @@ def confusions(answers: Iterable[Answered]) -> list[Confusion]:
 
 
 def _new(
-    maker: ExerciseMaker, role: str, asked: set[object], *, seed: int, held_out: bool
+    maker: ExerciseMaker, role: str, prompts: set[object], *, seed: int, held_out: bool
 ) -> Iterator[Exercise]:
-    """Exercises whose questions are not in `asked` yet, to which they are added."""
+    """Exercises whose prompts are not in `prompts` yet, to which they are added."""
     rng = draw("exercises", seed, role, held_out)
     idle = 0
     while idle < IDLE_STATES:
         idle += 1
-        for one in _about_one_state(maker, role, rng, held_out=held_out):
-            if one.prompt not in asked:
-                asked.add(one.prompt)
+        for exercise in _about_one_state(maker, role, rng, held_out=held_out):
+            if exercise.prompt not in prompts:
+                prompts.add(exercise.prompt)
                 idle = 0
-                yield one
+                yield exercise
 
 
 def _about_one_state(
     maker: ExerciseMaker, role: str, rng: Random, *, held_out: bool
 ) -> list[Exercise]:
     made = maker.about_one_state(rng, roles=(role,), held_out=held_out)
-    own = [one for one in made if one.role == role]
+    own = [exercise for exercise in made if exercise.role == role]
     return rng.sample(own, min(PER_STATE, len(own)))

@@ -30,9 +30,6 @@ class Mistakes(Generic[A]):
     Args:
         domain: with `mistakes`; without it, actions are only left out.
         kinds: the kinds that are made; all of the domain's if there are none.
-
-    Raises:
-        SettingsError: the domain does not know one of the kinds.
     """
 
     def __init__(self, domain: Any, kinds: Sequence[str] = ()) -> None:  # noqa: ANN401
@@ -43,7 +40,7 @@ class Mistakes(Generic[A]):
         """Maps each kind to what is written instead; nothing for `DROPPED`.
 
         Raises:
-            SettingsError: see `Mistakes`.
+            SettingsError: the domain does not know one of the kinds.
         """
         known: dict[str, Sequence[A]] = {DROPPED: ()}
         if isinstance(self._domain, Errs):
@@ -66,16 +63,14 @@ class Mistakes(Generic[A]):
         """A plan with a mistake in the first action that reads so.
 
         Args:
-            plan: actions.
             name: the text of one of them.
-            rng: draws the mistake.
         """
-        found = list(plan)
-        place = next((i for i, one in enumerate(found) if str(one) == name), None)
+        mistaken = list(plan)
+        place = next((i for i, action in enumerate(mistaken) if str(action) == name), None)
         if place is not None:
-            other = self.replace(found[place], rng)
-            found[place : place + 1] = [] if other is None else [other]
-        return found
+            other = self.replace(mistaken[place], rng)
+            mistaken[place : place + 1] = [] if other is None else [other]
+        return mistaken
 
     def anywhere(self, plan: Sequence[A], rng: Random) -> list[A] | None:
         """A plan with a mistake in one of its actions; None if it has none."""

@@ -65,7 +65,9 @@ def _text(most: int) -> Any:  # noqa: ANN401 - a field's type
 
 def plain_reason(reason: str) -> str:
     """A reason that fits into an answer: plain characters, and not too many."""
-    plain = "".join(one for one in reason if " " <= one <= "~" and one not in '"\\')
+    plain = "".join(
+        character for character in reason if " " <= character <= "~" and character not in '"\\'
+    )
     return plain[:REASON].rstrip()
 
 

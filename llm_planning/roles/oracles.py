@@ -122,8 +122,6 @@ class Oracle(Generic[QuestionT, AnswerT]):
     """A role that a domain's rules answer.
 
     Args:
-        rule: right and wrong answers.
-        errors: how often and in which way the oracle errs.
         seed: of the errors.
 
     Raises:
@@ -242,8 +240,8 @@ def oracle_lines(oracles: Iterable[Mapping[str, Any]]) -> list[str]:
         oracles: the records that `describe` returns.
     """
     roles: dict[str, list[str]] = {}
-    for one in oracles:
-        errs = ", ".join(f"{name} {value}" for name, value in one["oracle"].items())
-        how = f"{errs}; drawn by {one['key']}, seed {one['seed']}"
-        roles.setdefault(how, []).append(one["role"])
-    return [f"{', '.join(names)}: {how}" for how, names in roles.items()]
+    for record in oracles:
+        errs = ", ".join(f"{name} {value}" for name, value in record["oracle"].items())
+        description = f"{errs}; drawn by {record['key']}, seed {record['seed']}"
+        roles.setdefault(description, []).append(record["role"])
+    return [f"{', '.join(names)}: {description}" for description, names in roles.items()]

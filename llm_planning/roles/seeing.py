@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 See: TypeAlias = Literal["words", "picture", "both"]
 
 
-def looking(domain: object, see: See) -> Callable[[Any], tuple[Image, ...]]:
+def pictures_of(domain: object, see: See) -> Callable[[Any], tuple[Image, ...]]:
     """Maps states of a domain to the pictures that a role is shown of them.
 
     Args:

@@ -82,11 +82,7 @@ class RuleWalks(Generic[S, A]):
         return self.walk(rng).state
 
     def walk(self, rng: Random) -> Walked[S, A]:
-        """Walks.
-
-        Args:
-            rng: draws the start, the walk and what happens on it.
-        """
+        """A walk; `rng` draws its start, its steps and what happens on it."""
         domain = self._domain
         start = state = domain.start(rng.getrandbits(32))
         taken: list[A] = []

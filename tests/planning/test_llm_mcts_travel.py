@@ -131,7 +131,7 @@ def test_a_whole_level_at_once_gives_the_same_journey(seed, kind):
         for width in (1, 5, 1000):
             known = knowledge(where.graph, kind, seed=seed)
             one = asyncio.run(uniform_cost(known, where.pair, expansions=cap, width=width))
-            found.append((one.cities, one.expansions, one.reached, list(one.said)))
+            found.append((one.cities, one.expansions, one.reached, list(one.flights)))
         assert found[0] == found[1] == found[2]
 
 

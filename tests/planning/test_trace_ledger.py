@@ -96,7 +96,9 @@ async def lived(*, delays, worth=0.5, batch=4):
         await asyncio.gather(searched("p"), searched("q"))
         trace.memory("Do not dig down.", kind="reflection")
         ReasoningTree("cook meat")
-        GraphNotes(lambda: iter([("stick", Belief({"planks": 2}, "craft", True, 1))])).tell()
+        GraphNotes(
+            lambda: iter([("stick", Belief({"planks": 2}, "craft", True, 1))])
+        ).trace_changes()
         trace.execution("a", reward=1.0, text="done")
         await engine.score("Next: ", ("a", "b"), role="prior")
     return trace.events

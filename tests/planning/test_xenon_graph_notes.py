@@ -56,7 +56,7 @@ def test_a_belief_is_told_when_it_changes_and_only_then():
     for belief in said:
         now["stick"] = belief
         with recording() as trace:
-            notes.tell()
+            notes.trace_changes()
         told.append([line["stick"] for line in graphs(trace.events)])
     assert [[(one["requires"], one["action"], one["known"]) for one in some] for some in told] == [
         [({"planks": 2}, None, "predicted")],
@@ -73,10 +73,10 @@ def test_a_belief_is_told_when_it_changes_and_only_then():
 def test_without_a_trace_nothing_is_noted():
     knowledge = Knowledge(DependencyGraph(["logs"]))
     notes = notes_on(knowledge, ActionMemory(VERBS, x0=1))
-    notes.tell()
+    notes.trace_changes()
     with recording() as trace:
-        notes.tell()
-        notes.tell()
+        notes.trace_changes()
+        notes.trace_changes()
     assert graphs(trace.events) == [known("logs", {}, "predicted")]
 
 

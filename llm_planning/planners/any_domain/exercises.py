@@ -63,13 +63,14 @@ class PriorExercises:
         >>> from llm_planning.planners.any_domain.exercises import PriorExercises
         >>> from llm_planning.registry import find_domain
         >>> maker = PriorExercises(find_domain("minecraft"))
-        >>> [one.brief for one in maker.about_one_state(Random(3), roles=["prior"], held_out=False)]
+        >>> made = maker.about_one_state(Random(3), roles=["prior"], held_out=False)
+        >>> [exercise.brief for exercise in made]
         ['mine 3 oak_log']
     """
 
     def __init__(self, spec: DomainSpec, *, words: Words = "general") -> None:
-        told = "observe" if issubclass(spec.kind, Observes) else "describe"
-        lacking = missing_for_rules(spec.kind, (*WALKED, told))
+        view = "observe" if issubclass(spec.kind, Observes) else "describe"
+        lacking = missing_for_rules(spec.kind, (*WALKED, view))
         hidden = issubclass(spec.kind, Believes)
         fits = not lacking and not hidden and not inspect.iscoroutinefunction(spec.open)
         self.roles: tuple[str, ...] = (ROLE,) if fits else ()
@@ -107,26 +108,28 @@ class PriorExercises:
         if not 0 < len(right) < len(actions):
             return ()
         situation = Decision((), _seen(world, state), actions, state=state)
-        best = next((str(one) for one in on_the_way(world, state) if str(one) in right), right[0])
-        asked: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
-        kinds = {WAY: asked, "left": left_kind(len(world.advise(state))), "task": task}
-        return [
-            prior_exercise(wording, situation, asked=asked, right=right, best=best, kinds=kinds)
-        ]
+        best = next(
+            (str(action) for action in on_the_way(world, state) if str(action) in right), right[0]
+        )
+        way: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
+        kinds = {WAY: way, "left": left_kind(len(world.advise(state))), "task": task}
+        return [prior_exercise(wording, situation, way=way, right=right, best=best, kinds=kinds)]
 
     def _of_situation(
-        self, here: Situation[Any, Any], teacher: Teacher[Any, Any], rng: Random
+        self, situation: Situation[Any, Any], teacher: Teacher[Any, Any], rng: Random
     ) -> Iterator[Exercise]:
-        for world in here.domains:
-            best = _best(world, here.state)
-            if best is None or not (here.new or teacher.option_kind(best) == SEEN):
+        for world in situation.domains:
+            best = _best(world, situation.state)
+            if best is None or not (situation.new or teacher.option_kind(best) == SEEN):
                 continue
             kinds = {
                 WAY: USUAL_WAY,
-                "left": left_kind(len(world.advise(here.state))),
+                "left": left_kind(len(world.advise(situation.state))),
                 "goal": teacher.goal_kind(world),
             }
-            yield self.in_short(world, here.state, best, dashes=rng.randint(1, BLOCK), kinds=kinds)
+            yield self.in_short(
+                world, situation.state, best, dashes=rng.randint(1, BLOCK), kinds=kinds
+            )
 
     def in_short(
         self,
@@ -141,18 +144,16 @@ class PriorExercises:
 
         Args:
             world: where it is asked; it has short words.
-            state: of the world.
             best: the action that is taught.
             dashes: in the prompt, from 1 to the engine's `BLOCK`.
-            kinds: as in `Exercise`.
         """
         wording = ShortActing(world)
-        shown = Decision((), _seen(world, state), (str(best),), state=state)
+        situation = Decision((), _seen(world, state), (str(best),), state=state)
 
         async def ask(engine: Engine) -> str:
             actions = tuple(map(str, world.actions(state)))
             prior = make_prior(USUAL_WAY, engine, wording=wording)
-            return actions[argmax(await prior.logprobs(replace(shown, actions=actions)))]
+            return actions[argmax(await prior.logprobs(replace(situation, actions=actions)))]
 
         def grade(answer: str) -> Grade:
             actions = tuple(map(str, world.actions(state)))
@@ -160,7 +161,7 @@ class PriorExercises:
 
         return Exercise(
             role=ROLE,
-            prompt=wording.action(shown, dashes=dashes),
+            prompt=wording.action(situation, dashes=dashes),
             answer=str(best),
             brief=str(best),
             kinds=kinds,
@@ -188,12 +189,12 @@ def _best(world: Any, state: Any) -> Any:  # noqa: ANN401
     """
     actions = world.actions(state)
     for advised in on_the_way(world, state) if len(actions) > 1 else ():
-        alike = [one for one in actions if unit(one) == unit(advised)]
+        alike = [action for action in actions if unit(action) == unit(advised)]
         if advised in alike:
             alike = [advised]
         right = leading(world, state, tuple(map(str, alike)), seed=0)
         if right:
-            return next(one for one in reversed(alike) if str(one) in right)
+            return next(action for action in reversed(alike) if str(action) in right)
     return None
 
 
@@ -206,7 +207,7 @@ def prior_exercise(
     wording: Wording[Q],
     situation: Q,
     *,
-    asked: Literal["exact", "index"],
+    way: Literal["exact", "index"],
     right: Sequence[str],
     best: str,
     kinds: dict[str, str],
@@ -215,22 +216,19 @@ def prior_exercise(
     """An exercise of the role `prior`.
 
     Args:
-        wording: of the question.
-        situation: what it is about.
-        asked: the way; with `index` the answers are numbers, but an engine may be asked in letters.
+        way: of asking; with `index` answers are numbers, but an engine may be asked in letters.
         right: the actions that are right, of the situation's.
         best: the one that is taught.
-        kinds: as in `Exercise`.
         dashes: in the prompt of `exact`; an engine is asked with as many as fill its block.
     """
     actions = wording.actions(situation)
     numbers = tuple(map(str, range(1, len(actions) + 1)))
-    exact = asked == "exact"
+    exact = way == "exact"
     answers = actions if exact else numbers
     meant = dict(zip(answers, actions, strict=True))
 
     async def ask(engine: Engine) -> str:
-        prior = make_prior(asked, engine, wording=wording)
+        prior = make_prior(way, engine, wording=wording)
         return answers[argmax(await prior.logprobs(situation))]
 
     return Exercise(

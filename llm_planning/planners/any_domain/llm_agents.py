@@ -35,10 +35,10 @@ async def llm_policy(run: Run[Any, PolicySettings]) -> Outcome:
     """Acts by the model's policy π(a|h)."""
     settings = run.settings
     ask = ActAsking(run.world, run.engines, settings, seed=run.seed, see=settings.see)
-    asked = settings
+    prior_settings = settings
     if settings.choice == "majority":
-        asked = settings.model_copy(update={"prior": "sample"})
-    prior = ask.prior(asked, samples=settings.samples)
+        prior_settings = settings.model_copy(update={"prior": "sample"})
+    prior = ask.prior(prior_settings, samples=settings.samples)
     draws = Random(f"policy {run.seed}")
 
     def drawn(pi: Sequence[float]) -> int:
@@ -71,9 +71,6 @@ async def _act(
     """Plays an episode: asks for π before every move, and picks the action from it.
 
     Args:
-        run: of the planner.
-        ask: who answers.
-        prior: π.
         pick: maps π, shape [actions], to the index of the action to take.
         think: writes the thought before an action; None for no thoughts.
     """

@@ -22,7 +22,7 @@ from llm_planning.domain import Believes, Observes, observed
 from llm_planning.priors import ABSENT, MOST_SAID, ROLE, SAMPLES, TEMPERATURE, Prior, make_prior
 from llm_planning.roles import Asking, Prompt, Rule, ScoredRole, Short, TextRole
 from llm_planning.roles.domain_rules import adviser, informing, spread
-from llm_planning.roles.seeing import looking
+from llm_planning.roles.seeing import pictures_of
 from llm_planning.roles.short import STATE, short_words, state_text
 from llm_serving.answers import Constraint
 from llm_serving.patterns import finite_regex
@@ -140,7 +140,7 @@ class ActWording:
 
         self._prompt = prompt
         self._now = "picture" if see == "picture" else "now"
-        self._look = looking(domain, see)
+        self._look = pictures_of(domain, see)
         self._drawn = drawn
 
     def actions(self, question: Situation) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ class ActWording:
         self,
         situation: Situation,
         listed: str,
-        *asked: str,
+        *question_blocks: str,
         labels: Sequence[str] = (),
         line: str = "",
     ) -> Chat:
@@ -180,7 +180,7 @@ class ActWording:
             *((self._now,) if situation.now else ()),
             listed,
             *(("thought",) if situation.thought else ()),
-            *asked,
+            *question_blocks,
         )
         system, user = self._prompt(blocks).messages(
             {
@@ -203,16 +203,13 @@ class ShortActing(ActWording):
 
     Args:
         domain: where it acts; its states tell all of the past that matters.
-
-    Attributes:
-        short: the words.
     """
 
     def __init__(self, domain: Domain[Any, Any]) -> None:
         super().__init__(domain)
 
-        def values_of(asked: tuple[Situation, int]) -> dict[str, object]:
-            situation, dashes = asked
+        def values_of(question: tuple[Situation, int]) -> dict[str, object]:
+            situation, dashes = question
             return {
                 STATE: state_text(domain, situation.state, situation.now),
                 "goal": domain.goal,
@@ -238,12 +235,12 @@ def last_that_fit(newest_first: Iterable[str]) -> list[str]:
     """
     lines: list[str] = []
     room = LONGEST_PAST
-    for said in newest_first:
-        if lines and len(said) > room:
+    for text in newest_first:
+        if lines and len(text) > room:
             lines.append(DOTS)
             break
-        lines.append(said)
-        room -= len(said)
+        lines.append(text)
+        room -= len(text)
     return lines[::-1]
 
 
@@ -254,14 +251,13 @@ async def seen(domain: Domain[Any, Any], step: Step[Any]) -> str:
     takes the place of the view.
 
     Args:
-        domain: where the step was taken.
         step: the last step; at the start, a step with s_0 and nothing else.
     """
     if isinstance(domain, Observes) or not isinstance(domain, Believes):
-        shown = await observed(domain, step.state)
+        view = await observed(domain, step.state)
     else:
-        shown = "" if step.text or step.observation is None else str(step.observation)
-    return "\n".join(dict.fromkeys(part for part in (step.text, step.obstacle, shown) if part))
+        view = "" if step.text or step.observation is None else str(step.observation)
+    return "\n".join(dict.fromkeys(part for part in (step.text, step.obstacle, view) if part))
 
 
 class Choice(Protocol):
@@ -281,9 +277,9 @@ class Choice(Protocol):
 ChoiceT = TypeVar("ChoiceT", bound=Choice)
 
 
-def not_right(asked: Choice, rng: Random) -> str | None:
+def not_right(question: Choice, rng: Random) -> str | None:
     """Draws an action that is not right; None if there is none."""
-    others = [action for action in asked.actions if action not in asked.right]
+    others = [action for action in question.actions if action not in question.right]
     return rng.choice(others) if others else None
 
 
@@ -294,13 +290,15 @@ def policy_rule(situation: Callable[[ChoiceT], tuple[Key, ...]]) -> Rule[ChoiceT
         situation: all that an answer depends on, what is seen first.
     """
 
-    def wrong(asked: ChoiceT, rng: Random) -> Sequence[float] | None:
+    def wrong(question: ChoiceT, rng: Random) -> Sequence[float] | None:
         # Where no action is right, the uniform π is the only one that is not wrong.
-        action = not_right(asked, rng) if asked.right else None
-        return None if action is None else spread(asked.actions, {action})
+        action = not_right(question, rng) if question.right else None
+        return None if action is None else spread(question.actions, {action})
 
     return Rule(
-        right=lambda asked: spread(asked.actions, asked.right), wrong=wrong, situation=situation
+        right=lambda question: spread(question.actions, question.right),
+        wrong=wrong,
+        situation=situation,
     )
 
 
@@ -321,16 +319,9 @@ def policy(
     right, so a π of rules is kept for a question together with that.
 
     Args:
-        asking: says who answers.
-        wording: of the questions.
-        rule: see `policy_rule`.
         inform: see `AnyRole`.
-        settings: of the prior.
         samples: draws of `sample`.
         absent: log-probability of an action that an answer does not contain, in nats.
-
-    Raises:
-        SettingsError: see `Asking.of`.
     """
     kind, mixture = settings.prior, settings.prior_mixture
     if kind == "uniform":
@@ -349,17 +340,17 @@ def policy(
         return Prior(answer, wording=wording, temperature=temperature, mixture=mixture)
     informed = inform()
 
-    async def right(asked: ChoiceT) -> Hashable:
-        return (await informed(asked)).right
+    async def right(question: ChoiceT) -> Hashable:
+        return (await informed(question)).right
 
     return Prior(
         answer, wording=wording, temperature=temperature or 1.0, mixture=mixture, beside=right
     )
 
 
-def situation_of(asked: Situation) -> tuple[Key, ...]:
+def situation_of(question: Situation) -> tuple[Key, ...]:
     """All that an answer of rules depends on."""
-    return asked.now, tuple(map(str, asked.past)), asked.actions, asked.thought
+    return question.now, tuple(map(str, question.past)), question.actions, question.thought
 
 
 POLICY: Rule[Situation, Sequence[float]] = policy_rule(situation_of)
@@ -373,13 +364,13 @@ def _thought(action: str | None) -> str:
     return sentence
 
 
-def _wrong_thought(asked: Situation, rng: Random) -> str | None:
-    action = not_right(asked, rng)
+def _wrong_thought(question: Situation, rng: Random) -> str | None:
+    action = not_right(question, rng)
     return None if action is None else _thought(action)
 
 
 INSIGHT: Rule[Situation, str] = Rule(
-    right=lambda asked: _thought(asked.right[0] if asked.right else None),
+    right=lambda question: _thought(question.right[0] if question.right else None),
     wrong=_wrong_thought,
     situation=situation_of,
 )
@@ -390,9 +381,7 @@ class ActAsking(Asking):
     """Who answers what an agent asks in a domain.
 
     Args:
-        domain: where it acts.
         engines: see `Asking`, as for the others.
-        settings: who answers.
         seed: of all draws: the errors, what rules expect of chance, and those of a model.
         see: what is shown of the present state.
     """

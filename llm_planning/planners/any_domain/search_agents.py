@@ -72,7 +72,7 @@ async def search_agent(
             last = episode.moves[-1]
             root = advance(root, last.action, last.step)
         history = tuple((move.action, move.step.seen) for move in episode.moves)
-        await _tell_belief(domain, history, seed=seed)
+        await _trace_belief(domain, history, seed=seed)
         model = DomainModel(
             domain,
             state=episode.state,
@@ -110,7 +110,7 @@ async def search_agent(
     )
 
 
-async def _tell_belief(domain: Domain[Any, Any], history: History, *, seed: int) -> None:
+async def _trace_belief(domain: Domain[Any, Any], history: History, *, seed: int) -> None:
     """Adds the belief to the trace: description of a state -> how many of `_BELIEVED` draws.
 
     The draws come from a random stream of their own, so that recording a trace changes nothing.
@@ -120,8 +120,8 @@ async def _tell_belief(domain: Domain[Any, Any], history: History, *, seed: int)
         return
     rng = Random(f"belief {seed} {len(history)}")
     drawn = [await settled(domain.belief(history, rng)) for _ in range(_BELIEVED)]
-    told = [(await settled(domain.describe(state)))[:_LONGEST_STATE] for state in drawn]
-    trace.belief(dict(Counter(told).most_common()))
+    descriptions = [(await settled(domain.describe(state)))[:_LONGEST_STATE] for state in drawn]
+    trace.belief(dict(Counter(descriptions).most_common()))
 
 
 @dataclass
@@ -134,7 +134,6 @@ class DomainModel(ListedActions[S, A]):
     views are then one question.
 
     Attributes:
-        domain: whose dynamics are simulated.
         state: the episode's present state; unused in a domain with a belief.
         history: (action, observation) pairs of the episode.
         past: the same in words.
@@ -196,8 +195,8 @@ class DomainModel(ListedActions[S, A]):
             return await super().pi(node, walk, actions)
         names = tuple(map(str, actions))
         if self._hidden is None:
-            shown = await observed(self.domain, walk.state)
-            return await self.prior(Situation((), shown, names, state=walk.state))
+            view = await observed(self.domain, walk.state)
+            return await self.prior(Situation((), view, names, state=walk.state))
         turns = list(self.past)
         now = self.now
         for edge, step in zip(walk.edges, walk.steps, strict=True):

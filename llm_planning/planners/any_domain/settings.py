@@ -45,7 +45,10 @@ class PolicySettings(ActingSettings):
 
     read_when: ClassVar[ReadWhen] = {
         "choice": [
-            replace(BY_MODEL, holds=lambda one: one.choice != "majority" or BY_MODEL.holds(one))
+            replace(
+                BY_MODEL,
+                holds=lambda settings: settings.choice != "majority" or BY_MODEL.holds(settings),
+            )
         ],
         "prior": [when("choice", "argmax", "sample")],
         "samples": [
@@ -53,7 +56,7 @@ class PolicySettings(ActingSettings):
             When(
                 "choice",
                 "choice=majority or prior=sample",
-                lambda one: one.choice == "majority" or one.prior == "sample",
+                lambda settings: settings.choice == "majority" or settings.prior == "sample",
             ),
         ],
         "see": [ASKED, BY_MODEL],

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker:
-    """Exercises of the prior."""
     return PriorExercises(domain, words=words)
 
 

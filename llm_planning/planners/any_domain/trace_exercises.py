@@ -83,7 +83,6 @@ class Searched:
     """A decision that teaches.
 
     Attributes:
-        world: where it was made.
         state: the root of the search.
         shares: action -> its share of the lesson; they sum to 1.
     """
@@ -132,8 +131,8 @@ class TracedPrior:
             self._add(trace, spec, teacher)
         if not self._decisions:
             raise TraceError(
-                f"no decision to teach ({self.told}): name traces of other problems, or of longer "
-                "searches"
+                f"no decision to teach ({self.summary}): name traces of other problems, or of "
+                "longer searches"
             )
 
     @property
@@ -147,7 +146,7 @@ class TracedPrior:
         return self._decisions
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """How many decisions there are of each kind."""
         return (
             f"{len(self._decisions)} decisions teach, {self.held_out} are held out, "
@@ -157,8 +156,8 @@ class TracedPrior:
     def digest(self) -> str:
         """SHA-256 of all lessons, in hexadecimal."""
         lessons = [
-            (one.world.goal, one.world.brief(one.state), *one.shares.items())
-            for one in self._decisions
+            (decision.world.goal, decision.world.brief(decision.state), *decision.shares.items())
+            for decision in self._decisions
         ]
         return hashlib.sha256(str(lessons).encode()).hexdigest()
 
@@ -174,16 +173,16 @@ class TracedPrior:
             return self._rules.about_one_state(rng, roles=roles, held_out=True)
         if ROLE not in roles:
             return ()
-        one = rng.choice(self._decisions)
+        decision = rng.choice(self._decisions)
         dashes = rng.randint(1, BLOCK)
         return [
             replace(
                 self._rules.in_short(
-                    one.world, one.state, action, dashes=dashes, kinds={WAY: USUAL_WAY}
+                    decision.world, decision.state, action, dashes=dashes, kinds={WAY: USUAL_WAY}
                 ),
                 importance=IMPORTANCE * share,
             )
-            for action, share in one.shares.items()
+            for action, share in decision.shares.items()
         ]
 
     def _add(self, trace: ReadTrace, spec: DomainSpec, teacher: Teacher[Any, Any]) -> None:
@@ -222,9 +221,9 @@ def shares_of(options: Sequence[Tried]) -> dict[str, float]:
         >>> {action: round(share, 3) for action, share in found.items()}
         {'a': 1.0}
     """
-    visits = sum(one.N for one in options)
-    value = sum(one.N * one.Q for one in options) / max(visits, 1)
-    weights = {one.action: one.N * (one.Q - value) for one in options}
+    visits = sum(option.N for option in options)
+    value = sum(option.N * option.Q for option in options) / max(visits, 1)
+    weights = {option.action: option.N * (option.Q - value) for option in options}
     better = {action: weight for action, weight in weights.items() if weight > _ROUNDING}
     total = sum(better.values())
     return {action: weight / total for action, weight in better.items()}
@@ -234,13 +233,8 @@ def _replayed(trace: ReadTrace, spec: DomainSpec, words: str) -> Iterator[Search
     """The decisions of a trace, with the states in which they were made.
 
     Args:
-        trace: of a search.
         spec: the domain in which it should be.
         words: hash of the words that are taught.
-
-    Raises:
-        TraceError: see `TracedPrior`.
-        ValueError: see `TracedPrior`.
     """
     name = trace.name
     if trace.damage:
@@ -251,30 +245,30 @@ def _replayed(trace: ReadTrace, spec: DomainSpec, words: str) -> Iterator[Search
             f"{name}: domain {quote(run.domain)} is another world than {spec.name}: leave it out"
         )
     check_task(run.task, known=spec.tasks, of=spec.name)
-    planner = next(one for one in SPECS if one.name == run.planner)
+    planner = next(planner for planner in SPECS if planner.name == run.planner)
     opened: Any = spec.open(run.task, choose(planner, spec, run.settings).domain)
     if not isinstance(opened, Domain) or words_of(opened) != words:
-        said = opened.mechanics if isinstance(opened, Domain) else "several problems"
+        mechanics = opened.mechanics if isinstance(opened, Domain) else "several problems"
         raise TraceError(
-            f"{name}: its world ({quote(said)}) has other words than {spec.name} is taught in: "
-            "leave it out"
+            f"{name}: its world ({quote(mechanics)}) has other words than {spec.name} is taught "
+            "in: leave it out"
         )
     world: Any = opened
     moves = summary_of(trace.events).get("moves", [])
     state, draws = world.start(run.seed), world_draws(run.seed)
     for number, line in enumerate(moves, 1):
         move = _read(_Move, line, f"{name}: move {number}")
-        actions = {str(one): one for one in world.actions(state)}
+        actions = {str(action): action for action in world.actions(state)}
         shares = shares_of(move.options)
         step = None
-        if {one.action for one in move.options} == actions.keys() and move.action in actions:
+        if {option.action for option in move.options} == actions.keys() and move.action in actions:
             step = world.step(state, actions[move.action], draws)
         if step is None or (step.reward, step.text) != (move.reward, move.text):
             raise TraceError(
                 f"{name}: move {number}, {quote(move.action)}, does not go in this world as the "
                 "trace says: search again with this version"
             )
-        yield Searched(world, state, {actions[one]: share for one, share in shares.items()})
+        yield Searched(world, state, {actions[action]: share for action, share in shares.items()})
         state = step.state
 
 
@@ -286,5 +280,5 @@ def _read(kind: type[ReadT], value: object, where: str) -> ReadT:
         key = ".".join(map(str, first["loc"])) or "it"
         raise TraceError(
             f"{where}: {key}={quote(first['input'])}: {first['msg']}; name traces of "
-            f"{' or '.join(one.name for one in SPECS[:2])}"
+            f"{' or '.join(spec.name for spec in SPECS[:2])}"
         ) from error

@@ -60,7 +60,7 @@ class RanOutError(Exception):
         self.limit: Ending = limit
 
 
-async def ended(plan: Awaitable[Ending]) -> Ending:
+async def ending_of(plan: Awaitable[Ending]) -> Ending:
     """Plans; a limit that ran out is an ending."""
     try:
         return await plan
@@ -68,31 +68,29 @@ async def ended(plan: Awaitable[Ending]) -> Ending:
         return limit.limit
 
 
-def applying(
+def apply_role(
     roles: DripRoles[S, A], asking: Asking, votes: int
 ) -> Role[Application[S, A], Applied[S]]:
     """The role `apply`. Where rules without errors answer, the world acts, with the trial's chance.
 
     Args:
-        roles: what is asked.
-        asking: who answers.
         votes: how often it is asked each time.
     """
     spec = roles.apply()
     if not asking.never_wrong(spec.name):
         predict = asking.of(spec, votes=votes)
 
-        async def predicted(asked: Application[S, A], /) -> Applied[S]:
-            return Applied(await predict(asked))
+        async def predicted(application: Application[S, A], /) -> Applied[S]:
+            return Applied(await predict(application))
 
         return predicted
     asking.by_rules(spec)
     draws = world_draws(asking.seed)
 
-    async def acted(asked: Application[S, A], /) -> Applied[S]:
+    async def acted(application: Application[S, A], /) -> Applied[S]:
         asking.asked[spec.name] += 1
         before = draws.getstate()
-        step = await settled(roles.domain.step(asked.state, asked.subtask, draws))
+        step = await settled(roles.domain.step(application.state, application.subtask, draws))
         return Applied(step.state, step.obstacle, certain=draws.getstate() == before)
 
     return acted
@@ -102,20 +100,14 @@ class Acting(Generic[S, A]):
     """Applies actions to the present state, and keeps the plan.
 
     Args:
-        roles: what is asked.
-        asking: who answers.
         start: S_0.
-        settings: of the planner.
         actuator: carries actions out; None if the role `apply` is asked.
 
     Attributes:
-        domain: the roles' domain.
         state: S_t.
         plan: π. A refused action that drew no chance is left out: it left the world as it was.
         states: S_0, then the state after each action of the plan, as the planner believes.
         certain: whether no action drew chance, so that the plan can be simulated.
-        refused: number of refused actions.
-        decomposed: number of decompositions so far.
     """
 
     def __init__(
@@ -137,7 +129,7 @@ class Acting(Generic[S, A]):
         self.refused = 0
         self.decomposed = 0
         self._left = settings.budget
-        self._apply = actuator.apply if actuator else applying(roles, asking, settings.votes)
+        self._apply = actuator.apply if actuator else apply_role(roles, asking, settings.votes)
         self._described: tuple[S, str] | None = None
 
     @classmethod
@@ -273,11 +265,11 @@ class Actuator(Generic[S, A]):
             SettingsError: the domain has no control primitives, or the library cannot be opened.
         """
         demand_primitives(run.world, run.settings)
-        how = run.settings.of_execution(run.settings.budget)
+        execution = run.settings.of_execution(run.settings.budget)
         world: Any = run.world
-        ask: PlanAsking[S, A] = PlanAsking(world, run.engines, how, seed=run.seed)
-        policies = await policies_of(world, ask, how)
-        executing = await Executing.begin(world, policies, how, seed=run.seed, number=0)
+        ask: PlanAsking[S, A] = PlanAsking(world, run.engines, execution, seed=run.seed)
+        policies = await policies_of(world, ask, execution)
+        executing = await Executing.begin(world, policies, execution, seed=run.seed, number=0)
         return cls(ask, policies, executing)
 
     @property
@@ -299,20 +291,20 @@ class Actuator(Generic[S, A]):
         because then it was the world's chance.
         """
         attempts = self._executing.attempts
-        last = {one.planned: one for one in attempts}
-        wrong = Counter(complete=sum(one.done != one.shown for one in attempts))
+        last = {attempt.planned: attempt for attempt in attempts}
+        wrong = Counter(complete=sum(attempt.done != attempt.shown for attempt in attempts))
         if self._policies.name == "programs" and not self._ask.never_wrong("code"):
-            wrong["code"] = sum(not one.shown for one in last.values())
+            wrong["code"] = sum(not attempt.shown for attempt in last.values())
         return wrong
 
-    async def apply(self, asked: Application[S, A]) -> Applied[S]:
+    async def apply(self, application: Application[S, A]) -> Applied[S]:
         """Carries a subtask out; its obstacle is the feedback of the last try."""
         executing = self._executing
-        done = await executing.execute(asked.subtask, len(executing.attempts))
+        done = await executing.execute(application.subtask, len(executing.attempts))
         after = executing.episode.state
         if done:
             return Applied(after, certain=False)
-        return Applied(after, executing.attempts[-1].feedback, certain=after == asked.state)
+        return Applied(after, executing.attempts[-1].feedback, certain=after == application.state)
 
     async def recorded(self) -> tuple[Executed[S, A], dict[str, Any]]:
         """The record of the execution, and its metrics."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
-from llm_planning.planners.drip.acting import Decomposing, ended
+from llm_planning.planners.drip.acting import Decomposing, ending_of
 from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.roles import gather
@@ -46,7 +46,6 @@ class Drip(Generic[S, A]):
     Args:
         acting: asks, applies, and keeps S_t and π.
         tree: T, with its root.
-        settings: of the planner.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Drip(Generic[S, A]):
         for _ in range(self.settings.max_depth):  # 2
             remaining = await self.level(frontier)  # 3 to 24
             if _none_open(tree.root):  # 25
-                tree.closed(tree.root)
+                tree.close(tree.root)
                 return "goal"  # 26, 30
             frontier = [node for node in remaining if node.is_open]  # 28
             if not frontier:
@@ -92,12 +91,12 @@ class Drip(Generic[S, A]):
 
     async def _children(self, node: Node[A], subtasks: Sequence[A]) -> list[Node[A]]:
         """Lines 4 to 23 for one parent; returns F_remaining."""
-        children = self.tree.decomposed(node, subtasks)  # 4, 5
+        children = self.tree.add_children(node, subtasks)  # 4, 5
         if not children:
-            if sum(not one for one in node.attempts) < self.settings.attempts:
+            if sum(not attempt for attempt in node.attempts) < self.settings.attempts:
                 return [node]  # once more, at the next level
             if self.settings.empty == "close":
-                self.tree.closed(node, "given up")
+                self.tree.close(node, "given up")
                 await self._check_parent_exec()
             return []
         remaining = await self.carry_out(children)  # 6 to 19
@@ -133,14 +132,14 @@ class Drip(Generic[S, A]):
             Whether the node is closed: the subtask was done, or is now.
         """
         judged = await self.judged(node)  # 9
-        self.tree.judged(node, judged)
+        self.tree.note_judgement(node, judged)
         if judged.verdict == "true":
             action = await self.action_of(node)
             before = len(self.acting.plan)
             done = await self.acting.apply(action)  # 10
             if len(self.acting.plan) > before:
                 status: Status = "closed" if done else "open"
-                self.tree.applied(node, len(self.acting.plan), action, status)  # 11
+                self.tree.note_application(node, len(self.acting.plan), action, status)  # 11
         return node.status == "closed"
 
     async def action_of(self, node: Node[A]) -> A:
@@ -150,13 +149,13 @@ class Drip(Generic[S, A]):
 
     async def _check_parent_exec(self) -> None:
         """checkParentExec(n_0): applies parents none of whose children is open, deepest first."""
-        found = True
-        while found:
-            found = False
+        closed = True
+        while closed:
+            closed = False
             parents = [node for node in self.tree.nodes[1:] if node.children and node.is_open]
             for node in sorted(parents, key=lambda node: -node.depth):
                 if _none_open(node):
-                    found = await self.closes(node) or found
+                    closed = await self.closes(node) or closed
 
 
 def _none_open(node: Node[A]) -> bool:
@@ -170,5 +169,5 @@ async def drip(
     """Plans by Algorithm 1, or by a variant of it; then the plan is carried out."""
     acting = await Decomposing.begin(run)
     tree: ReasoningTree[Any] = ReasoningTree(run.world.goal)
-    ending = await ended(algorithm(acting, tree, run.settings).plan())
+    ending = await ending_of(algorithm(acting, tree, run.settings).plan())
     return await outcome_of(run, acting, acting.plan, ending=ending, tree=tree)

@@ -23,7 +23,7 @@ from llm_planning.execution.episode import execute, milestone_lines
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.whole_plans import executed_plan, written_plan
 from llm_planning.outcome import Outcome
-from llm_planning.planners.drip.acting import Acting, demand_primitives, ended
+from llm_planning.planners.drip.acting import Acting, demand_primitives, ending_of
 from llm_planning.planners.drip.outcome import carried_out, outcome_of
 from llm_planning.planners.drip.roles import NextAction
 
@@ -44,16 +44,12 @@ if TYPE_CHECKING:
 async def react(run: Run[DripDomain[Any, Any], ReactSettings]) -> Outcome:
     """ReAct with an actuator."""
     acting = await Acting.begin(run)
-    ending = await ended(_react(acting, run.settings))
+    ending = await ending_of(_react(acting, run.settings))
     return await outcome_of(run, acting, acting.plan, ending=ending)
 
 
 async def _react(acting: Acting[Any, Any], settings: ReactSettings) -> Ending:
-    """Acts until the end is said or tested, and says why it stopped.
-
-    Raises:
-        RanOutError: as many actions were tried as may be.
-    """
+    """Acts until the end is said or tested, and says why it stopped."""
     act = acting.asking.of(acting.roles.act(reason=settings.reason))
     history: list[str] = []
 
@@ -94,9 +90,9 @@ async def plan_and_solve(run: Run[OptionDomain[Any, Any], PlanAndSolveSettings])
     if settings.execution == "direct":
         tried = await execute(world, plan.options, seed=seed, tries=settings.tries)
         return _outcome(run, ask, plan, tried)
-    how = settings.of_execution(settings.d)
-    told = {"trace": {"steps": plan.to_json()}, "text": str(plan)}
-    return await executed_plan(plan.options, run, ask, how, **told)
+    execution = settings.of_execution(settings.d)
+    extras = {"trace": {"steps": plan.to_json()}, "text": str(plan)}
+    return await executed_plan(plan.options, run, ask, execution, **extras)
 
 
 def _outcome(

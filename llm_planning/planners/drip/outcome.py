@@ -69,7 +69,6 @@ async def carried_out(domain: Any, plan: Sequence[Any], *, seed: int) -> Executi
     Args:
         domain: the real dynamics.
         plan: π.
-        seed: of the trial.
     """
     episode: Episode[Any, Any] = await Episode.begin(domain, seed=seed)
     refused = False
@@ -93,8 +92,6 @@ async def outcome_of(
     """Carries the plan out, and makes the outcome.
 
     Args:
-        run: of the planner.
-        acting: how it was planned.
         plan: π.
         ending: why the planner stopped.
         tree: T; None for ReAct.
@@ -104,11 +101,11 @@ async def outcome_of(
     if actuator is None:
         done = execution = await carried_out(domain, plan, seed=ask.seed)
         wrong, oracles, metrics = ask.wrong, ask.oracles, execution.metrics()
-        told: Mapping[str, Any] = {"execution": done.to_json()}
+        record: Mapping[str, Any] = {"execution": done.to_json()}
     else:
         done, metrics = await actuator.recorded()
         wrong, oracles = ask.wrong + actuator.wrong, [*ask.oracles, *actuator.oracles]
-        told = {"executions": [done.to_json()]}
+        record = {"executions": [done.to_json()]}
     success = bool(done.success)
     failure = None
     if not success:
@@ -138,7 +135,7 @@ async def outcome_of(
             **run.header,
             **({"tree": tree.to_json()} if tree else {}),
             "oracles": oracles,
-            **told,
+            **record,
         },
         text="\n".join(
             [
@@ -179,13 +176,14 @@ def blame(
         start: S_0.
         moves: the plan as it was carried out.
         wrong: role -> number of its answers that differ from the rules, or from the world.
-        ending: why the planner stopped.
         tree: T; None for ReAct.
     """
     for role, kind in _BY_ROLE.items():
         if wrong.get(role):
-            said = "subtasks that no program did" if role == "code" else f"wrong answers of {role}"
-            return Failure(kind, f"{said}: {wrong[role]}")
+            errors = (
+                "subtasks that no program did" if role == "code" else f"wrong answers of {role}"
+            )
+            return Failure(kind, f"{errors}: {wrong[role]}")
     if ending not in {"goal", "stuck"}:
         return Failure("limit", f"ran out of {ending}")
     stuck = tree.deepest_open if tree else None
@@ -200,12 +198,14 @@ def undone(domain: Any, start: Any, moves: Sequence[Move[Any, Any]]) -> str | No
     subtasks = domain.decompose(start, None)
 
     def held(state: Any) -> list[Any]:  # noqa: ANN401
-        return [one for one in subtasks if domain.judge(state, one, None).verdict == "done"]
+        return [
+            subtask for subtask in subtasks if domain.judge(state, subtask, None).verdict == "done"
+        ]
 
     before = held(start)
     for move in moves:
         after = held(move.step.state)
-        if lost := [str(one) for one in before if one not in after]:
+        if lost := [str(subtask) for subtask in before if subtask not in after]:
             return f"{move.action} undid {', '.join(lost)}"
         before = after
     return None

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S, settled
-from llm_planning.planners.drip.acting import Decomposing, ended
+from llm_planning.planners.drip.acting import Decomposing, ending_of
 from llm_planning.planners.drip.algorithm import Drip, drip
 from llm_planning.planners.drip.outcome import outcome_of
 from llm_planning.planners.drip.tree import ReasoningTree
@@ -65,13 +65,13 @@ async def drip_plus(run: Run[DripDomain[Any, Any], DripPlusSettings]) -> Outcome
     """DRIP+."""
     acting = await Decomposing.begin(run)
     tree: ReasoningTree[Any] = ReasoningTree(run.world.goal)
-    ending = await ended(DripPlus(acting, tree, run.settings).plan())
+    ending = await ending_of(DripPlus(acting, tree, run.settings).plan())
     plan = acting.plan
     if run.settings.superfluous == "drop" and acting.certain:
         simulator: Simulator[Any, Any] = Simulator(run.world)
         steps = await simulator.needed(acting.states[0], plan)
         plan = [plan[step - 1] for step in steps]
-        tree.kept(steps)
+        tree.renumber(steps)
     return await outcome_of(run, acting, plan, ending=ending, tree=tree)
 
 
@@ -91,9 +91,6 @@ class DripPlus(Drip[S, A]):
 
         Returns:
             Why it stopped.
-
-        Raises:
-            RanOutError: the number of actions or of decompositions is at its limit.
         """
         while not await self._reached():
             if self._idle == self.settings.idle:
@@ -101,7 +98,7 @@ class DripPlus(Drip[S, A]):
             before = self.acting.state
             await self._achieve_parts(self.tree.root)
             self._idle = self._idle + 1 if self.acting.state == before else 0
-        self.tree.closed(self.tree.root)
+        self.tree.close(self.tree.root)
         return "goal"
 
     async def closes(self, node: Node[A]) -> bool:
@@ -141,7 +138,7 @@ class DripPlus(Drip[S, A]):
                 await self._achieve(child)
                 if await self._reached():
                     return
-        self.tree.closed(node, "given up")
+        self.tree.close(node, "given up")
 
     async def _decomposed(self, node: Node[A]) -> Sequence[Node[A]]:
         """Asks for a decomposition until the simulation accepts one; the last is taken anyway.
@@ -163,7 +160,7 @@ class DripPlus(Drip[S, A]):
             )
             if await self._simulates(node.subtask, subtasks):
                 break
-        return self.tree.decomposed(node, subtasks)
+        return self.tree.add_children(node, subtasks)
 
     async def _simulates(self, subtask: A | None, before: Sequence[A]) -> bool:
         """Whether nothing speaks against a decomposition."""

@@ -198,7 +198,6 @@ class DripRoles(Generic[S, A]):
     """The roles in one domain.
 
     Args:
-        domain: the domain to plan in.
         seed: of the answers that are drawn, and of the chance in predictions.
     """
 
@@ -211,7 +210,7 @@ class DripRoles(Generic[S, A]):
     def by_name(self) -> Mapping[str, RoleSpec[Any, Any]]:
         """Role -> what it is, as planners ask by default."""
         several = (self.decompose(MOST), self.judge(), self.apply(), self.act())
-        return {one.name: one for one in several}
+        return {spec.name: spec for spec in several}
 
     def decompose(self, most: int) -> RoleSpec[Decomposition[S, A], Sequence[A]]:
         """Which subtasks come right before a subtask: `decompose` of Algorithm 1.
@@ -221,8 +220,8 @@ class DripRoles(Generic[S, A]):
         """
         grammar = self.domain.grammar
 
-        def read(_: Decomposition[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
-            return [grammar.read(one.model_dump()) for one in said.subtasks]
+        def read(_: Decomposition[S, A], written: Any) -> Sequence[A]:  # noqa: ANN401
+            return [grammar.read(subtask.model_dump()) for subtask in written.subtasks]
 
         rules = ("options", "decomposition_rules", "decomposition_format")
         return RoleSpec(
@@ -233,11 +232,11 @@ class DripRoles(Generic[S, A]):
             writes=partial(several_subtasks, grammar, most),
             read=read,
             short=short_words("decompose", self.domain) if most == MOST else None,
-            sampling=lambda asked: self._drawn(asked.asking),
-            rule=self._decomposing(),
+            sampling=lambda question: self._sampling(question.asking),
+            rule=self._decompose_rule(),
             needs=("decompose", "judge"),
             options=lambda subtasks: subtasks,
-            same=lambda one, other: Counter(one) == Counter(other),
+            same=lambda answer, other: Counter(answer) == Counter(other),
             brief=lambda subtasks: ", ".join(map(str, subtasks)) or "nothing",
         )
 
@@ -255,21 +254,21 @@ class DripRoles(Generic[S, A]):
                 self._prompt, ("judge", "about", *rules), ("state", "subtask", "parent")
             ),
             writes=lambda: reasoned(JudgementAnswer, reason),
-            read=lambda _, said: Judged(said.verdict, said.reason),
+            read=lambda _, written: Judged(written.verdict, written.reason),
             short=short_words("judge", self.domain) if reason == REASON else None,
-            sampling=lambda asked: self._drawn(asked.vote),
+            sampling=lambda question: self._sampling(question.vote),
             rule=Rule(
                 right=self._judged,
                 wrong=self._misjudged,
-                situation=lambda asked: (
-                    str(asked.subtask),
-                    None if asked.parent is None else str(asked.parent),
-                    asked.described,
+                situation=lambda question: (
+                    str(question.subtask),
+                    None if question.parent is None else str(question.parent),
+                    question.described,
                 ),
-                kinds=Kinds(names=VERDICTS, of=lambda asked: self._judged(asked).verdict),
+                kinds=Kinds(names=VERDICTS, of=lambda question: self._judged(question).verdict),
             ),
             needs=("judge",),
-            same=lambda one, other: one.verdict == other.verdict,
+            same=lambda answer, other: answer.verdict == other.verdict,
             brief=lambda judged: judged.verdict,
         )
 
@@ -286,8 +285,8 @@ class DripRoles(Generic[S, A]):
             written: type[BaseModel] = model.answer
             return written
 
-        def read(asked: Application[S, A], said: BaseModel) -> S:
-            state: S = model.read(asked.state, said)[0]
+        def read(question: Application[S, A], written: BaseModel) -> S:
+            state: S = model.read(question.state, written)[0]
             return state
 
         rules = ("application_rules", "application_format")
@@ -298,14 +297,14 @@ class DripRoles(Generic[S, A]):
             writes=writes,
             read=read,
             short=short_words("apply", self.domain),
-            sampling=lambda asked: self._drawn(asked.vote),
+            sampling=lambda question: self._sampling(question.vote),
             rule=Rule(
-                right=lambda asked: self._after(asked, asked.subtask),
+                right=lambda question: self._after(question, question.subtask),
                 wrong=self._misapplied,
-                situation=lambda asked: (str(asked.subtask), asked.described),
+                situation=lambda question: (str(question.subtask), question.described),
             ),
             needs=("actions", "step", "describe"),
-            same=lambda one, other: one == other,
+            same=lambda answer, other: answer == other,
         )
 
     def act(self, *, reason: int = REASON) -> RoleSpec[NextAction[S, A], Sequence[A]]:
@@ -316,8 +315,8 @@ class DripRoles(Generic[S, A]):
         """
         grammar = self.domain.grammar
 
-        def read(_: NextAction[S, A], said: Any) -> Sequence[A]:  # noqa: ANN401
-            return [] if said.next == END else [grammar.read(said.next.model_dump())]
+        def read(_: NextAction[S, A], written: Any) -> Sequence[A]:  # noqa: ANN401
+            return [] if written.next == END else [grammar.read(written.next.model_dump())]
 
         rules = ("options", "action_rules", "action_format")
         return RoleSpec(
@@ -327,11 +326,11 @@ class DripRoles(Generic[S, A]):
             writes=partial(next_action, grammar, reason=reason),
             read=read,
             short=short_words("act", self.domain) if reason == REASON else None,
-            rule=self._acting(),
+            rule=self._act_rule(),
             needs=("actions", "step", "feasible", "advise", "success"),
             options=lambda actions: actions,
             # Several actions may be right, but only one verdict on the end.
-            same=lambda one, other: bool(one) == bool(other),
+            same=lambda answer, other: bool(answer) == bool(other),
             brief=lambda actions: str(actions[0]) if actions else END,
         )
 
@@ -349,78 +348,82 @@ class DripRoles(Generic[S, A]):
         blocks = tuple(block for block in system if block != "about" or domain.about)
         return Prompt([_template(), worded], system=blocks, user=user, constants=constants)
 
-    def _drawn(self, number: int) -> Sampling:
+    def _sampling(self, number: int) -> Sampling:
         """Of the first answer greedy; every other is drawn by a seed of its own."""
         if number == 0:
             return Sampling(temperature=0.0)
         return Sampling(temperature=DRAWN, seed=Random(f"{self._seed} {number}").getrandbits(31))
 
-    def _decomposing(self, kinds: Sequence[str] = ()) -> Rule[Decomposition[S, A], Sequence[A]]:
+    def _decompose_rule(self, kinds: Sequence[str] = ()) -> Rule[Decomposition[S, A], Sequence[A]]:
         """The rule of `decompose` whose mistakes are of these kinds; of all, if there are none."""
         mistakes: Mistakes[A] = Mistakes(self.domain, kinds)
         return Rule(
             right=self._decomposed,
-            wrong=lambda asked, rng: mistakes.anywhere(self._decomposed(asked), rng),
-            situation=lambda asked: (asked.subject, asked.described),
+            wrong=lambda question, rng: mistakes.anywhere(self._decomposed(question), rng),
+            situation=lambda question: (question.subject, question.described),
             items=Items(
-                names=lambda asked: names_of(self._decomposed(asked)),
+                names=lambda question: names_of(self._decomposed(question)),
                 spoil=lambda _, plan, name, rng: mistakes.in_plan(plan, name, rng),
             ),
-            only=self._decomposing,
+            only=self._decompose_rule,
         )
 
-    def _decomposed(self, asked: Decomposition[S, A]) -> list[A]:
+    def _decomposed(self, question: Decomposition[S, A]) -> list[A]:
         """The subtasks of a subtask; of what is open of the goal, those that are not done."""
-        subtasks = list(self._rules.decompose(asked.state, asked.subtask))
-        whole = asked.goal == self.domain.goal and not asked.described
-        if asked.subtask is not None or whole:
+        subtasks = list(self._rules.decompose(question.state, question.subtask))
+        whole = question.goal == self.domain.goal and not question.described
+        if question.subtask is not None or whole:
             return subtasks
         return [
-            one for one in subtasks if self._rules.judge(asked.state, one, None).verdict != "done"
+            subtask
+            for subtask in subtasks
+            if self._rules.judge(question.state, subtask, None).verdict != "done"
         ]
 
-    def _judged(self, asked: Judgement[S, A]) -> Judged:
-        judged: Judged = self._rules.judge(asked.state, asked.subtask, asked.parent)
+    def _judged(self, question: Judgement[S, A]) -> Judged:
+        judged: Judged = self._rules.judge(question.state, question.subtask, question.parent)
         return judged
 
-    def _misjudged(self, asked: Judgement[S, A], rng: Random) -> Judged:
-        right = self._judged(asked).verdict
-        return Judged(rng.choice([one for one in VERDICTS if one != right]), "a guess")
+    def _misjudged(self, question: Judgement[S, A], rng: Random) -> Judged:
+        right = self._judged(question).verdict
+        return Judged(rng.choice([verdict for verdict in VERDICTS if verdict != right]), "a guess")
 
-    def _after(self, asked: Application[S, A], action: A) -> S:
+    def _after(self, question: Application[S, A], action: A) -> S:
         """The state after an action in the world of the run's seed."""
-        draws = Random(f"{self._seed} predicted {asked.described} {action}")
-        after: S = self._rules.step(asked.state, action, draws).state
+        draws = Random(f"{self._seed} predicted {question.described} {action}")
+        after: S = self._rules.step(question.state, action, draws).state
         return after
 
-    def _misapplied(self, asked: Application[S, A], rng: Random) -> S:
+    def _misapplied(self, question: Application[S, A], rng: Random) -> S:
         """A state after another action that differs from the right one; else an unchanged one."""
-        right = self._after(asked, asked.subtask)
-        others = [one for one in self._rules.actions(asked.state) if one != asked.subtask]
+        right = self._after(question, question.subtask)
+        others = [
+            action for action in self._rules.actions(question.state) if action != question.subtask
+        ]
         for other in rng.sample(others, min(OTHERS, len(others))):
-            if (state := self._after(asked, other)) != right:
+            if (state := self._after(question, other)) != right:
                 return state
-        return asked.state
+        return question.state
 
-    def _acting(self, kinds: Sequence[str] = ()) -> Rule[NextAction[S, A], Sequence[A]]:
+    def _act_rule(self, kinds: Sequence[str] = ()) -> Rule[NextAction[S, A], Sequence[A]]:
         """The rule of `act` whose mistakes are of these kinds."""
         mistakes: Mistakes[A] = Mistakes(self.domain, kinds)
 
-        def right(asked: NextAction[S, A]) -> Sequence[A]:
-            reached = self._rules.success(asked.state)
-            return [] if reached else on_the_way(self._rules, asked.state)[:1]
+        def right(question: NextAction[S, A]) -> Sequence[A]:
+            reached = self._rules.success(question.state)
+            return [] if reached else on_the_way(self._rules, question.state)[:1]
 
-        def wrong(asked: NextAction[S, A], rng: Random) -> Sequence[A] | None:
-            if known := right(asked):
+        def wrong(question: NextAction[S, A], rng: Random) -> Sequence[A] | None:
+            if known := right(question):
                 return mistakes.anywhere(known, rng)
-            actions = self._rules.actions(asked.state)
+            actions = self._rules.actions(question.state)
             return [rng.choice(actions)] if actions else []
 
         return Rule(
             right=right,
             wrong=wrong,
-            situation=lambda asked: (asked.described,),
-            only=self._acting,
+            situation=lambda question: (question.described,),
+            only=self._act_rule,
         )
 
 

@@ -22,7 +22,6 @@ class Node(Generic[A]):
     """n_dj: a subtask g_dj and its executability.
 
     Attributes:
-        id: its number in the tree.
         subtask: g_dj, an `A`; None for the goal g_00.
         parent: the node that it was decomposed from; None for the root.
         judged: its last judgement; None before the first.
@@ -99,7 +98,7 @@ class ReasoningTree(Generic[A]):
         self._goal = goal
         self.root: Node[A] = Node(0, None, None)
         self.nodes: list[Node[A]] = [self.root]
-        self._tell(self.root)
+        self._trace(self.root)
 
     @property
     def depth(self) -> int:
@@ -109,10 +108,10 @@ class ReasoningTree(Generic[A]):
     @property
     def deepest_open(self) -> Node[A] | None:
         """The open node furthest from the goal, of several the first; None if there is none."""
-        found = [node for node in self.nodes[1:] if node.is_open]
-        return max(found, key=lambda node: node.depth, default=None)
+        open_nodes = [node for node in self.nodes[1:] if node.is_open]
+        return max(open_nodes, key=lambda node: node.depth, default=None)
 
-    def decomposed(self, node: Node[A], subtasks: Sequence[A]) -> tuple[Node[A], ...]:
+    def add_children(self, node: Node[A], subtasks: Sequence[A]) -> tuple[Node[A], ...]:
         """Adds the children of a decomposition.
 
         A subtask that equals one on the path is left out: it would lead back to itself. So is one
@@ -120,33 +119,32 @@ class ReasoningTree(Generic[A]):
         """
         known = {above.subtask for above in node.path}
         new = [subtask for subtask in dict.fromkeys(subtasks) if subtask not in known]
-        children = tuple(Node(len(self.nodes) + i, one, node) for i, one in enumerate(new))
+        children = tuple(Node(len(self.nodes) + i, subtask, node) for i, subtask in enumerate(new))
         self.nodes.extend(children)
         node.attempts.append(children)
         for child in children:
-            self._tell(child)
+            self._trace(child)
         return children
 
-    def judged(self, node: Node[A], judged: Judged) -> None:
+    def note_judgement(self, node: Node[A], judged: Judged) -> None:
         """Notes a judgement. A subtask that is done is closed."""
         node.judged = judged
         node.status = "closed" if judged.verdict == "done" else "open"
-        self._tell(node)
+        self._trace(node)
 
-    def applied(self, node: Node[A], step: int, action: A, status: Status) -> None:
+    def note_application(self, node: Node[A], step: int, action: A, status: Status) -> None:
         """Notes that a subtask was carried out.
 
         Args:
-            node: of the subtask.
             step: its place in π, from 1.
             action: what was applied.
             status: closed, or open if it was carried out only in part.
         """
         node.steps.append(step)
         node.instead = None if action == node.subtask else action
-        self.closed(node, status)
+        self.close(node, status)
 
-    def kept(self, steps: Sequence[int]) -> None:
+    def renumber(self, steps: Sequence[int]) -> None:
         """Numbers the plan anew after actions were dropped.
 
         Args:
@@ -156,10 +154,10 @@ class ReasoningTree(Generic[A]):
         for node in self.nodes:
             node.steps = [now[step] for step in node.steps if step in now]
 
-    def closed(self, node: Node[A], status: Status = "closed") -> None:
+    def close(self, node: Node[A], status: Status = "closed") -> None:
         """Sets the status of a node."""
         node.status = status
-        self._tell(node)
+        self._trace(node)
 
     def to_json(self) -> dict[str, Any]:
         """For a trace: nested, with the children of all decompositions of a node."""
@@ -173,7 +171,7 @@ class ReasoningTree(Generic[A]):
         """
         return "\n".join([f"{_MARKS[self.root.status]} {self._goal}", *_lines(self.root, "")])
 
-    def _tell(self, node: Node[A]) -> None:
+    def _trace(self, node: Node[A]) -> None:
         if (trace := tracing()) is not None:
             trace.add(
                 "subtask",
@@ -209,7 +207,7 @@ def _lines(node: Node[Any], indent: str) -> Iterator[str]:
         instead = "" if child.instead is None else f" {child.instead}"
         steps = f" [{', '.join(map(str, child.steps))}{instead}]" if child.steps else ""
         verdict, reason = child.judged or (None, "")
-        said = f" {verdict}: {reason}" if reason else f" {verdict}" if verdict else ""
+        judgement = f" {verdict}: {reason}" if reason else f" {verdict}" if verdict else ""
         branch = "└─ " if last else "├─ "
-        yield f"{indent}{branch}{_MARKS[child.status]} {child.subtask}{steps}{said}"
+        yield f"{indent}{branch}{_MARKS[child.status]} {child.subtask}{steps}{judgement}"
         yield from _lines(child, indent + ("   " if last else "│  "))

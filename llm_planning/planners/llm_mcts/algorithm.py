@@ -37,7 +37,6 @@ from llm_planning.planners.any_domain.roles import Situation
 from llm_planning.planners.llm_mcts.playing import Choice, play_at_home
 from llm_planning.planners.llm_mcts.roles import HomeAsking, Past
 from llm_planning.search import (
-    Edge,
     Evaluation,
     ListedActions,
     Node,
@@ -68,11 +67,7 @@ _SELECTION: Final = {"puct": select_by_puct, "uct": select_by_uct}
 
 
 async def llm_mcts(run: Run[KnownHousehold, LlmMctsSettings]) -> Outcome:
-    """LLM-MCTS: Algorithm 1 before every move, with a new tree.
-
-    Raises:
-        ServingError: the engine failed.
-    """
+    """LLM-MCTS: Algorithm 1 before every move, with a new tree."""
     settings, seed = run.settings, run.seed
     asking = HomeAsking(run)
     await asking.ask_for_goal()
@@ -110,7 +105,7 @@ async def llm_mcts(run: Run[KnownHousehold, LlmMctsSettings]) -> Outcome:
             tree,
             select=select,
             backup=means if settings.values == "mean" else weighted,
-            simulations=settings.most,
+            simulations=settings.most_simulations,
             seconds=settings.seconds or inf,
             width=settings.width,
             max_depth=settings.depth,
@@ -120,7 +115,11 @@ async def llm_mcts(run: Run[KnownHousehold, LlmMctsSettings]) -> Outcome:
         tried = visited(root)
         if not tried:
             return None
-        best = best_edge(root, rng) if settings.ties == "draw" else max(tried, key=_by_value)
+        best = (
+            best_edge(root, rng)
+            if settings.ties == "draw"
+            else max(tried, key=lambda edge: (edge.value, edge.prior))
+        )
         assert best is not None
         return Choice(best.action, Decision(statistics_of(root)), simulations)  # line 8
 
@@ -129,10 +128,6 @@ async def llm_mcts(run: Run[KnownHousehold, LlmMctsSettings]) -> Outcome:
 
 def _always(state: State) -> Callable[[Random], State]:
     return lambda _: state
-
-
-def _by_value(edge: Edge[State, Action]) -> tuple[float, float]:
-    return edge.value, edge.prior
 
 
 @dataclass(kw_only=True)

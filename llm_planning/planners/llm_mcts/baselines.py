@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 async def policy_alone(run: Run[KnownHousehold, PolicySettings]) -> Outcome:
-    """The baseline without search: every action comes from the policy of LLM-MCTS.
-
-    Raises:
-        ServingError: the engine failed.
-    """
+    """The baseline without search: every action comes from the policy of LLM-MCTS."""
     settings = run.settings
     asking = HomeAsking(run)
     await asking.ask_for_goal()
@@ -50,8 +46,8 @@ async def policy_alone(run: Run[KnownHousehold, PolicySettings]) -> Outcome:
         names = tuple(map(str, actions))
         turns, now, belief = mind.past
         situation = Situation(turns, now, names, state=belief)
-        asked = settings.votes if settings.choice == "majority" else 1
-        answers = [await policy(situation) for _ in range(asked)]
+        times = settings.votes if settings.choice == "majority" else 1
+        answers = [await policy(situation) for _ in range(times)]
         if settings.choice == "argmax":
             best = argmax(answers[0])
         else:

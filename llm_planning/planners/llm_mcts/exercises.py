@@ -44,7 +44,7 @@ from llm_planning.planners.llm_mcts.interpretation import (
     goal_role,
 )
 from llm_planning.planners.llm_mcts.positions import ROLE as POSITION
-from llm_planning.planners.llm_mcts.positions import asked_as, state_prior
+from llm_planning.planners.llm_mcts.positions import position_chat, state_prior
 from llm_planning.priors import ROLE
 from llm_planning.roles.exercises import USUAL_WAY, WAY, Exercise, Grade, exercise_of
 from llm_planning.search import argmax
@@ -98,11 +98,7 @@ class _Moment:
 
 
 class HomeExercises(ABC):
-    """Makes exercises of one role at home, in the words in which every model is asked.
-
-    Attributes:
-        roles: the role; see `ExerciseMaker`.
-    """
+    """Makes exercises of one role at home, in the words in which every model is asked."""
 
     roles: tuple[str, ...]
     taught_words = ""
@@ -129,7 +125,8 @@ class PolicyExercises(HomeExercises):
     Example:
         >>> from random import Random
         >>> from llm_planning.planners.llm_mcts.exercises import PolicyExercises
-        >>> [one.brief for one in PolicyExercises().make(Random(1), held_out=False)][:2]
+        >>> made = PolicyExercises().make(Random(1), held_out=False)
+        >>> [exercise.brief for exercise in made][:2]
         ['walk to the bedroom', 'walk to the bedroom']
     """
 
@@ -141,10 +138,10 @@ class PolicyExercises(HomeExercises):
         world = Household(task)
         wording = ActWording(world)
         way = list(_way(task, world.expert, rng, walker=rng.choice(WALKERS)))
-        asked = rng.sample(way, min(ASKED, len(way)))
+        moments = rng.sample(way, min(ASKED, len(way)))
         return [
-            _exercise(one, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK))
-            for one in asked
+            _exercise(moment, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK))
+            for moment in moments
         ]
 
 
@@ -204,23 +201,25 @@ def _after(rules: Rules, state: State, action: Action) -> State:
 
 
 def _exercise(
-    here: _Moment, world: Household, wording: ActWording, *, kinds: dict[str, str], dashes: int
+    moment: _Moment, world: Household, wording: ActWording, *, kinds: dict[str, str], dashes: int
 ) -> Exercise:
-    state, rules, expert = here.state, world.rules, world.expert
+    state, rules, expert = moment.state, world.rules, world.expert
     plan = expert.plan(state)
     actions = rules.actions(state)
-    right = [str(one) for one in actions if expert.length(_after(rules, state, one)) < len(plan)]
+    right = [
+        str(action) for action in actions if expert.length(_after(rules, state, action)) < len(plan)
+    ]
     situation = Situation(
-        tuple(Turn("", str(action)) for action in here.done),
+        tuple(Turn("", str(action)) for action in moment.done),
         world.observe(state),
         tuple(map(str, actions)),
-        state=here.belief,
+        state=moment.belief,
     )
-    known = "seen" if _is_known(here, rules, plan) else "unseen"
+    known = "seen" if _is_known(moment, rules, plan) else "unseen"
     return prior_exercise(
         wording,
         situation,
-        asked=USUAL_WAY,
+        way=USUAL_WAY,
         right=right,
         best=str(plan[0]),
         kinds={**kinds, "left": left_kind(len(plan)), "thing": known},
@@ -228,12 +227,12 @@ def _exercise(
     )
 
 
-def _is_known(here: _Moment, rules: Rules, plan: Sequence[Action]) -> bool:
+def _is_known(moment: _Moment, rules: Rules, plan: Sequence[Action]) -> bool:
     """Whether the thing that the expert handles next is held, or was seen where it is."""
-    state = here.state
+    state = moment.state
     for action in plan:
         if action.verb in {GRAB, PUT}:
-            return action.verb == PUT or here.belief.seen[state.at] is not None
+            return action.verb == PUT or moment.belief.seen[state.at] is not None
         state = _after(rules, state, action)
     return True
 
@@ -243,20 +242,24 @@ def _joined(form: str) -> Callable[[Sequence[Wanted], Home], str]:
 
     def write(goal: Sequence[Wanted], home: Home) -> str:
         relation = {place.name: place.relation for place in home.places}
-        told = listed(
-            form.format(what=amount_text(one.number, one.thing), there=relation[one.place], one=one)
-            for one in goal
+        sentence = listed(
+            form.format(
+                what=amount_text(wanted.number, wanted.thing),
+                there=relation[wanted.place],
+                wanted=wanted,
+            )
+            for wanted in goal
         )
-        return f"{told[0].upper()}{told[1:]}."
+        return f"{sentence[0].upper()}{sentence[1:]}."
 
     return write
 
 
 WORDINGS: Final[Mapping[str, Callable[[Sequence[Wanted], Home], str]]] = {
     "as tasks say it": goal_text,
-    "wishes": _joined("I want {what} {there} the {one.place}"),
-    "places first": _joined("{there} the {one.place} goes {what}"),
-    "belongings": _joined("the {one.thing} belongs {there} the {one.place}"),
+    "wishes": _joined("I want {what} {there} the {wanted.place}"),
+    "places first": _joined("{there} the {wanted.place} goes {what}"),
+    "belongings": _joined("the {wanted.thing} belongs {there} the {wanted.place}"),
 }
 """Kind of wording -> how it says a goal; tasks want one thing of a name."""
 
@@ -274,8 +277,8 @@ class GoalExercises(HomeExercises):
         goal = task.rules.goal
         role = goal_role(home)
 
-        def grade(said: Formal) -> Grade:
-            read = said.wanted()
+        def grade(written: Formal) -> Grade:
+            read = written.wanted()
             counts = (len({*read} & {*goal}), len({*read, *goal}))
             return Grade(set(read) == set(goal), role.brief(read), counts)
 
@@ -295,7 +298,8 @@ class PositionExercises(HomeExercises):
     Example:
         >>> from random import Random
         >>> from llm_planning.planners.llm_mcts.exercises import PositionExercises
-        >>> [one.brief for one in PositionExercises().make(Random(1), held_out=False)]
+        >>> made = PositionExercises().make(Random(1), held_out=False)
+        >>> [exercise.brief for exercise in made]
         ['inside the fridge']
     """
 
@@ -305,13 +309,13 @@ class PositionExercises(HomeExercises):
         """Makes an exercise about a drawn thing that tasks may want, asked in a drawn way."""
         home = bundled_home("unseen" if held_out else "seen")
         number, wanted = rng.choice(home.goals)
-        asked = rng.choice(WAYS)
+        way = rng.choice(WAYS)
         thing, law = home.things[number], home.law[number]
         rules = Rules(home, [Wanted(thing, home.places[wanted].name)])
         positions = [f"{place.relation} the {place.name}" for place in home.places]
 
         async def ask(engine: Engine) -> str:
-            weights, *_ = await state_prior(rules, asked, engine=engine, samples=1)
+            weights, *_ = await state_prior(rules, way, engine=engine, samples=1)
             # A sample gives all places that it names the same weight.
             best = max(weights)
             named = [p for p, weight in enumerate(weights) if weight == best]
@@ -319,15 +323,15 @@ class PositionExercises(HomeExercises):
 
         def grade(answer: str) -> Grade:
             named = answer.split(", ")
-            return Grade(all(law[positions.index(one)] > 0 for one in named), answer)
+            return Grade(all(law[positions.index(position)] > 0 for position in named), answer)
 
         likeliest = positions[argmax(law)]
         made = Exercise(
             role=POSITION,
-            prompt=asked_as(home, thing, asked),
+            prompt=position_chat(home, thing, way),
             answer=likeliest,
             brief=likeliest,
-            kinds={WAY: asked, "home": home.name},
+            kinds={WAY: way, "home": home.name},
             ask=ask,
             grade=grade,
         )

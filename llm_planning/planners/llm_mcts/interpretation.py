@@ -62,15 +62,15 @@ class Formal(BaseModel):
 
     def wanted(self) -> tuple[Wanted, ...]:
         """The predicates; what is said again about a thing and a place is left out."""
-        found: dict[tuple[str, str], Wanted] = {}
+        predicates: dict[tuple[str, str], Wanted] = {}
         for number, thing, place in self.goal:
-            found.setdefault((thing, place), Wanted(thing, place, number))
-        return tuple(found.values())
+            predicates.setdefault((thing, place), Wanted(thing, place, number))
+        return tuple(predicates.values())
 
 
 def formal(goal: Iterable[Wanted]) -> list[tuple[int, str, str]]:
     """Predicates as an answer writes them."""
-    return [(one.number, one.thing, one.place) for one in goal]
+    return [(wanted.number, wanted.thing, wanted.place) for wanted in goal]
 
 
 @cache
@@ -101,33 +101,33 @@ def goal_role(home: Home) -> RoleSpec[Instruction, tuple[Wanted, ...]]:
     goal. Item by item, each predicate errs by itself.
     """
 
-    def wrong(asked: Instruction, rng: Random) -> tuple[Wanted, ...] | None:
-        return misread(asked.goal, rng.randrange(len(asked.goal)), home, rng)
+    def wrong(question: Instruction, rng: Random) -> tuple[Wanted, ...] | None:
+        return misread(question.goal, rng.randrange(len(question.goal)), home, rng)
 
     def spoil(
-        asked: Instruction, goal: tuple[Wanted, ...], name: object, rng: Random
+        question: Instruction, goal: tuple[Wanted, ...], name: object, rng: Random
     ) -> tuple[Wanted, ...]:
-        return misread(goal, _names(asked).index(str(name)), home, rng) or goal
+        return misread(goal, _names(question).index(str(name)), home, rng) or goal
 
     return RoleSpec(
         name=ROLE,
         asks=Instruction,
         prompt=partial(_prompt, home),
-        values_of=lambda asked: {"text": asked.text},
+        values_of=lambda question: {"text": question.text},
         writes=partial(answer_model, home),
-        read=lambda _, said: said.wanted(),
+        read=lambda _, written: written.wanted(),
         rule=Rule(
-            right=lambda asked: asked.goal,
+            right=lambda question: question.goal,
             wrong=wrong,
-            situation=lambda asked: (asked.text,),
+            situation=lambda question: (question.text,),
             items=Items(names=_names, spoil=spoil),
         ),
         brief=lambda goal: goal_predicates(goal, home),
     )
 
 
-def _names(asked: Instruction) -> list[str]:
-    return [f"{one.thing} {one.place}" for one in asked.goal]
+def _names(question: Instruction) -> list[str]:
+    return [f"{wanted.thing} {wanted.place}" for wanted in question.goal]
 
 
 def misread(
@@ -136,18 +136,17 @@ def misread(
     """A goal with another thing or another place in one predicate.
 
     Args:
-        goal: predicates.
-        number: of the predicate.
+        number: of the predicate, from 0.
         home: can meet the new goal as well.
         rng: draws whether it is the thing or the place, and which.
 
     Returns:
         The new goal; None if the home can meet none.
     """
-    one = goal[number]
+    old = goal[number]
     others = (
-        [one._replace(thing=thing) for thing in home.things if thing != one.thing],
-        [one._replace(place=place.name) for place in home.places if place.name != one.place],
+        [old._replace(thing=thing) for thing in home.things if thing != old.thing],
+        [old._replace(place=place.name) for place in home.places if place.name != old.place],
     )
     for changed in rng.sample(others, 2):
         for other in rng.sample(changed, len(changed)):
@@ -184,8 +183,8 @@ def as_read(world: KnownHousehold, goal: Sequence[Wanted]) -> KnownHousehold:
     real = world.rules
     if set(goal) == set(real.goal):
         return world
-    there = dict(zip(real.things, real.number, strict=True))
-    home = replace(real.home, number=tuple(there[name] for name in real.home.things))
+    number_of = dict(zip(real.things, real.number, strict=True))
+    home = replace(real.home, number=tuple(number_of[name] for name in real.home.things))
     rules = Rules(home, goal, hands=real.hands, limit=real.limit)
     to = _numbers(real, rules)
     start = world.start(0)

@@ -53,16 +53,10 @@ class Mind:
 
 
 class Choice(NamedTuple):
-    """The next action.
-
-    Attributes:
-        action: to take.
-        how: it was chosen.
-        simulations: that were run for it.
-    """
+    """The next action."""
 
     action: Action
-    how: Decision
+    decision: Decision
     simulations: int = 0
 
 
@@ -76,8 +70,6 @@ async def play_at_home(
     """Plays an episode.
 
     Args:
-        run: of the planner.
-        asking: those who were asked.
         decide: chooses each action; None if none is possible.
         places: where things may be; None if no belief is needed but that of rules.
     """
@@ -107,17 +99,17 @@ async def play_at_home(
         if ended:
             return None
         if (trace := tracing()) is not None and places is not None:
-            trace.belief(told(mind.belief))
+            trace.belief(believed_places(mind.belief))
         since = perf_counter()
-        found = await decide(mind)
+        choice = await decide(mind)
         seconds += perf_counter() - since
-        if found is None:
+        if choice is None:
             return None
         beliefs.append(mind.belief)
-        return found.action, found
+        return choice.action, choice
 
     episode, choices = await play_decided(run.world, next_move, moves=settings.moves, seed=seed)
-    decisions = [one.how for one in choices]
+    decisions = [choice.decision for choice in choices]
     misread = bool(asking.unmet) or world is not run.world
     states = (start, *(move.step.state for move in episode.moves))
     outcome = await episode_outcome(
@@ -140,7 +132,7 @@ async def play_at_home(
                 if isinstance(settings, SearchSettings)
                 else policy_bits(real.home, tasks=len(real.goal))
             ),
-            "simulations": sum(one.simulations for one in choices),
+            "simulations": sum(choice.simulations for choice in choices),
             "questions": 0 if asking.policy is None else asking.policy.questions,
             "seconds_decision": seconds / max(1, len(choices)),
         },
@@ -155,17 +147,17 @@ async def play_at_home(
     )
 
 
-def told(belief: Belief) -> dict[str, dict[str, float]]:
+def believed_places(belief: Belief) -> dict[str, dict[str, float]]:
     """Where the things of the goal may be, for a trace: thing -> position -> probability."""
     rules = belief.rules
     places = [f"{place.relation} the {place.name}" for place in rules.home.places]
-    found: dict[str, dict[str, float]] = {}
+    positions: dict[str, dict[str, float]] = {}
     for thing in range(rules.named):
         if thing in belief.hidden:
             chances: Sequence[float] = belief.probabilities(thing)
         else:
             chances = [float(thing in (things or ())) for things in belief.seen]
-        found[rules.things[thing]] = {
+        positions[rules.things[thing]] = {
             place: round(chance, 4) for place, chance in zip(places, chances, strict=True) if chance
         }
-    return found
+    return positions

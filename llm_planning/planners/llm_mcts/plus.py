@@ -11,7 +11,7 @@ from llm_planning.execution.decisions import Decision, statistics_of, visited
 from llm_planning.planners.llm_mcts.algorithm import HomeNode, HomeWalk, Tree
 from llm_planning.planners.llm_mcts.playing import Choice, Mind, play_at_home
 from llm_planning.planners.llm_mcts.roles import HomeAsking
-from llm_planning.search import Edge, Node, Select, advance, search, select_by_puct
+from llm_planning.search import Node, Select, advance, search, select_by_puct
 
 if TYPE_CHECKING:
     from llm_planning.environments.household.domain import KnownHousehold
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 async def llm_mcts_plus(run: Run[KnownHousehold, LlmMctsPlusSettings]) -> Outcome:
-    """LLM-MCTS+ (ours): rollouts by goal regression, Q as a regret, one tree for the episode.
-
-    Raises:
-        ServingError: the engine failed.
-    """
+    """Before every move, searches in the tree that is kept, and takes the most visited action."""
     settings = run.settings
     asking = HomeAsking(run)
     await asking.ask_for_goal()
@@ -63,7 +59,7 @@ async def llm_mcts_plus(run: Run[KnownHousehold, LlmMctsPlusSettings]) -> Outcom
             tree,
             select=select,
             backup=backup,
-            simulations=settings.most,
+            simulations=settings.most_simulations,
             seconds=settings.seconds or inf,
             width=settings.width,
             # A history that is met only once asks no model.
@@ -73,14 +69,10 @@ async def llm_mcts_plus(run: Run[KnownHousehold, LlmMctsPlusSettings]) -> Outcom
         tried = visited(root)
         if not tried:
             return None
-        best = max(tried, key=_by_visits)
+        best = max(tried, key=lambda edge: (edge.visits, edge.value))
         return Choice(best.action, Decision(statistics_of(root)), simulations)
 
     return await play_at_home(run, asking, decide, places=places)
-
-
-def _by_visits(edge: Edge[State, Action]) -> tuple[int, float]:
-    return edge.visits, edge.value
 
 
 class GoalRegression:
@@ -88,11 +80,6 @@ class GoalRegression:
 
     Its plan goes back from the goal to what has to be done first. A uniform rollout meets the goal
     once in thousands; this one always does, if the time allows.
-
-    Args:
-        expert: plans.
-        rules: of the home and the goal.
-        gamma: γ.
     """
 
     def __init__(self, expert: Expert, rules: Rules, *, gamma: float) -> None:
@@ -119,8 +106,6 @@ def by_regret(value: GoalRegression, *, gamma: float, reward: float) -> Backup[S
     state: no action has more than 0, which an action has before its first visit.
 
     Args:
-        value: V.
-        gamma: γ.
         reward: at the goal.
     """
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from llm_planning.environments.household.belief import Prior
-    from llm_planning.environments.household.home import Home, Place
+    from llm_planning.environments.household.home import Home
     from llm_planning.environments.household.rules import Rules
     from llm_planning.roles import Role
     from llm_serving.engine import Engine
@@ -123,20 +123,22 @@ async def state_prior(
     anywhere = (1.0,) * len(places)
     if kind == "uniform":
         return (anywhere,) * len(rules.things)
-    asked = rules.things[: rules.named]
+    things = rules.things[: rules.named]
     if oracle is not None:
         numbers = range(1, samples + 1) if kind == "samples" else (0,)
-        found = await gather(_asked(oracle, thing, numbers) for thing in asked)
+        weights = await gather(_by_oracle(oracle, thing, numbers) for thing in things)
     elif kind == "samples":
-        matcher = await _matcher(places, engine)
+        # A home has one way to lie at each of its places, so their names say all.
+        names = {place.name: place.name for place in places}
+        matcher = await NameMatcher.build(names, embed=partial(engine.embed, role=ROLE))
         drawn = replace(sampling, seed=seed)
-        found = await gather(
+        weights = await gather(
             _drawn(rules.home, thing, engine=engine, matcher=matcher, m=samples, sampling=drawn)
-            for thing in asked
+            for thing in things
         )
     else:
-        found = await _exact(rules.home, asked, engine=engine)
-    return (*map(floored, found), *(anywhere,) * (len(rules.things) - len(asked)))
+        weights = await _exact(rules.home, things, engine=engine)
+    return (*map(floored, weights), *(anywhere,) * (len(rules.things) - len(things)))
 
 
 def floored(weights: Sequence[float]) -> tuple[float, ...]:
@@ -145,7 +147,7 @@ def floored(weights: Sequence[float]) -> tuple[float, ...]:
     return tuple(max(weight / total, FLOOR) for weight in weights)
 
 
-async def _asked(
+async def _by_oracle(
     oracle: Role[Where, Sequence[float]], thing: str, numbers: Sequence[int]
 ) -> Sequence[float]:
     answers = await gather(oracle(Where(thing, number)) for number in numbers)
@@ -165,14 +167,14 @@ async def _drawn(
         constraint=language(home),
         role=ROLE,
     )
-    said = Counter(
+    names = Counter(
         named(position)
         for answer in await draw(engine, request, m)
         for position in answer.text.split(", ")
     )
-    nearest = await matcher.ranked(list(said), k=1)
+    nearest = await matcher.ranked(list(names), k=1)
     counts: Counter[str] = Counter()
-    for number, (match,) in zip(said.values(), nearest, strict=True):
+    for number, (match,) in zip(names.values(), nearest, strict=True):
         counts[match.name] += number
     return [counts[place.name] for place in home.places]
 
@@ -182,23 +184,14 @@ def named(position: str) -> str:
     return position.partition(" the ")[2]
 
 
-async def _matcher(places: Sequence[Place], engine: Engine) -> NameMatcher:
-    """Maps free names to those of the home by the cosine similarity of their embeddings.
-
-    The relation plays no part: a home has one way to lie at each of its places.
-    """
-    spellings = {place.name: place.name for place in places}
-    return await NameMatcher.build(spellings, embed=partial(engine.embed, role=ROLE))
-
-
 async def _exact(home: Home, things: Sequence[str], *, engine: Engine) -> list[Sequence[float]]:
     """Probabilities of all places, shape [things][places]; see `calibrated`."""
     every = [*things, *NEUTRAL]
     positions = _positions(home)
     scores = await gather(engine.score(_likeliest(thing), positions, role=ROLE) for thing in every)
-    logprobs = [one.logprobs for one in scores]
+    logprobs = [score.logprobs for score in scores]
     neutral = logprobs[len(things) :]
-    return [calibrated(one, neutral) for one in logprobs[: len(things)]]
+    return [calibrated(row, neutral) for row in logprobs[: len(things)]]
 
 
 def calibrated(logprobs: Sequence[float], neutral: Sequence[Sequence[float]]) -> list[float]:
@@ -215,32 +208,26 @@ def calibrated(logprobs: Sequence[float], neutral: Sequence[Sequence[float]]) ->
     """
     return softmax(
         [
-            one - fmean(others)
-            for one, others in zip(logprobs, zip(*neutral, strict=True), strict=True)
+            logprob - fmean(others)
+            for logprob, others in zip(logprobs, zip(*neutral, strict=True), strict=True)
         ],
         temperature=1.0,
     )
 
 
-def asked_as(home: Home, thing: str, kind: Literal["samples", "exact"]) -> tuple[Message, ...]:
-    """The chat that asks for a sample, or for the `exact` likeliest place.
-
-    Args:
-        home: where the thing is.
-        thing: its name.
-        kind: the way of asking.
-    """
+def position_chat(home: Home, thing: str, kind: Literal["samples", "exact"]) -> tuple[Message, ...]:
+    """The chat that asks for a sample, or for the `exact` likeliest place."""
     return _likeliest(thing) if kind == "exact" else _prompt(home).messages({"thing": thing})
 
 
 def _likeliest(thing: str) -> tuple[Message, ...]:
     """The chat that asks for the likeliest place, after three answers about other things."""
     prompt = _likeliest_prompt()
-    system, asked = prompt.messages({"thing": thing})
+    system, user = prompt.messages({"thing": thing})
     turns: list[Message] = []
     for other, answer in KNOWN:
         turns += [prompt.messages({"thing": other})[1], Message("assistant", answer)]
-    return (system, *turns, asked)
+    return (system, *turns, user)
 
 
 @cache
@@ -282,20 +269,22 @@ def position_role(rules: Rules, *, seed: int) -> RoleRules[Where, Sequence[float
     """
     every = range(len(rules.home.places))
 
-    def one(place: int) -> tuple[float, ...]:
+    def only(place: int) -> tuple[float, ...]:
         return tuple(float(other == place) for other in every)
 
-    def right(asked: Where) -> Sequence[float]:
-        law = rules.law[rules.things.index(asked.thing)]
-        if not asked.sample:
+    def right(question: Where) -> Sequence[float]:
+        law = rules.law[rules.things.index(question.thing)]
+        if not question.sample:
             return law
-        return one(draw_of(seed, ROLE, "law", asked.thing, asked.sample).choices(every, law)[0])
+        return only(
+            draw_of(seed, ROLE, "law", question.thing, question.sample).choices(every, law)[0]
+        )
 
-    def wrong(asked: Where, rng: Random) -> Sequence[float] | None:
-        thing = rules.things.index(asked.thing)
+    def wrong(question: Where, rng: Random) -> Sequence[float] | None:
+        thing = rules.things.index(question.thing)
         ends = {place for wanted, place, _ in rules.wanted if wanted == thing}
         others = [p for p in every if not rules.law[thing][p] and p not in ends]
-        return one(rng.choice(others)) if others else None
+        return only(rng.choice(others)) if others else None
 
-    rule = Rule(right=right, wrong=wrong, situation=lambda asked: (asked.thing,))
+    rule = Rule(right=right, wrong=wrong, situation=lambda question: (question.thing,))
     return RoleRules(name=ROLE, rule=rule)

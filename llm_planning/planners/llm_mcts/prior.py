@@ -108,15 +108,12 @@ def make_policy(
     """Makes π of a kind.
 
     Args:
-        kind: how it is found.
         engines: the engine of `prior` answers, the default one embeds.
-        wording: of the questions.
         temperature: of the softmax; by default that of `priors`, and 1 for answers in free words.
         mixture: λ.
         samples: M, the number of draws; also of `sample`.
         sampling: of answers in free words, but for its seed.
         scale: of the similarities; by default `SCALE` of the kind. Other kinds have none.
-        seed: of the draws.
     """
     weigh: Callable[[NDArray[np.float64]], list[float]]
     match kind:
@@ -137,10 +134,10 @@ def make_policy(
                 samples=samples,
             )
     drawn = replace(sampling, seed=seed)
-    asked = _FreeWords(engines, wording=wording, samples=samples, sampling=drawn)
+    free_words = _FreeWords(engines, wording=wording, samples=samples, sampling=drawn)
 
     async def estimate(question: Situation) -> Sequence[float]:
-        return weigh(await asked.similarities(question))
+        return weigh(await free_words.similarities(question))
 
     return Prior(estimate, wording=wording, temperature=temperature or 1.0, mixture=mixture)
 
@@ -221,9 +218,9 @@ class _FreeWords:
             constraint=language(actions),
             role=ROLE,
         )
-        said = [answer.text for answer in await draw(self._engine, request, self._samples)]
-        vectors = await self._vectors.of([*said, *actions])
-        similar: NDArray[np.float64] = vectors[: len(said)] @ vectors[len(said) :].T
+        answers = [answer.text for answer in await draw(self._engine, request, self._samples)]
+        vectors = await self._vectors.of([*answers, *actions])
+        similar: NDArray[np.float64] = vectors[: len(answers)] @ vectors[len(answers) :].T
         return similar
 
 
@@ -241,13 +238,13 @@ class Vectors:
         Raises:
             ServingError: the engine failed.
         """
-        asked = list(texts)
+        listed = list(texts)
         async with self._learning:
-            new = list(dict.fromkeys(text for text in asked if text not in self._known))
+            new = list(dict.fromkeys(text for text in listed if text not in self._known))
             if new:
                 vectors = (await self._embed(new)).astype(np.float64)
                 self._known.update(zip(new, vectors, strict=True))
-        return np.stack([self._known[text] for text in asked])
+        return np.stack([self._known[text] for text in listed])
 
 
 EXAMPLES: Final = 3
@@ -303,7 +300,8 @@ def worked_examples(instances: Sequence[Trajectory]) -> tuple[tuple[str, str], .
     """
     count = 2 * len(instances)
     return tuple(
-        _decision(one, len(one.actions) * (2 * i + 1) // count) for i, one in enumerate(instances)
+        _decision(instance, len(instance.actions) * (2 * i + 1) // count)
+        for i, instance in enumerate(instances)
     )
 
 

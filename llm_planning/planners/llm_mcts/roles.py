@@ -108,7 +108,7 @@ def likeliest(belief: Belief, expert: Expert) -> State:
     chosen = [places[0] for places in likely]
     for i, places in enumerate(likely):
         others = [[*chosen[:i], place, *chosen[i + 1 :]] for place in places]
-        chosen = min(others, key=lambda one: expert.length(state_with(one)))
+        chosen = min(others, key=lambda candidate: expert.length(state_with(candidate)))
     return state_with(chosen)
 
 
@@ -131,7 +131,7 @@ def situation_of(belief: Belief) -> tuple[Key, ...]:
     would share most of their errors at the start.
     """
     now = belief.now
-    goal = tuple((one.thing, one.place, one.number) for one in belief.rules.goal)
+    goal = tuple((wanted.thing, wanted.place, wanted.number) for wanted in belief.rules.goal)
     known = tuple(
         (place, thing)
         for place, things in enumerate(belief.seen)
@@ -142,17 +142,13 @@ def situation_of(belief: Belief) -> tuple[Key, ...]:
     return ((goal, now.room, now.at, held, belief.opened, belief.unseen, known),)
 
 
-def _right(choice: BelievedChoice) -> Sequence[float]:
-    return _spread(choice.actions, {choice.right: RIGHT})
-
-
 def _wrong(choice: BelievedChoice, rng: Random) -> Sequence[float] | None:
     others = [action for action in choice.actions if action != choice.right]
     if not others:
         return None
     # Ranked by a hash, the same action stays the wrong one if others come and go around it.
     salt = str(rng.random())
-    wrong = min(others, key=lambda one: hashlib.sha256(f"{salt} {one}".encode()).digest())
+    wrong = min(others, key=lambda action: hashlib.sha256(f"{salt} {action}".encode()).digest())
     return _spread(choice.actions, {wrong: WRONG, choice.right: MISSED})
 
 
@@ -166,7 +162,12 @@ def _spread(actions: Sequence[str], shares: dict[str, float]) -> list[float]:
 
 
 POLICY: RoleRules[BelievedChoice, Sequence[float]] = RoleRules(
-    name=ROLE, rule=Rule(right=_right, wrong=_wrong, situation=lambda choice: choice.situation)
+    name=ROLE,
+    rule=Rule(
+        right=lambda choice: _spread(choice.actions, {choice.right: RIGHT}),
+        wrong=_wrong,
+        situation=lambda choice: choice.situation,
+    ),
 )
 """log π over the actions, in nats, shape [actions]."""
 
@@ -197,8 +198,8 @@ class HomeAsking(Asking):
         try:
             self.world = as_read(self.world, goal)
         except GoalError as error:
-            said = goal_predicates(goal, real.home)
-            self.unmet = f"the instruction was read as {said}, which is not possible: {error}"
+            reading = goal_predicates(goal, real.home)
+            self.unmet = f"the instruction was read as {reading}, which is not possible: {error}"
 
     async def ask_for_policy(
         self, *, beside: Callable[[Situation], Awaitable[Hashable]] | None = None
@@ -245,7 +246,7 @@ class HomeAsking(Asking):
             temperature=settings.prior_temperature,
             mixture=settings.prior_mixture,
             samples=settings.policy_samples,
-            sampling=settings.drawn(TEMPERATURE),
+            sampling=settings.sampling(TEMPERATURE),
             scale=settings.cosine_scale,
             seed=self.seed,
         )
@@ -262,6 +263,6 @@ class HomeAsking(Asking):
             engine=self.engines.of(POSITION),
             oracle=None if kind == "uniform" else self.by_rules(role),
             samples=settings.position_samples,
-            sampling=settings.drawn(settings.position_temperature),
+            sampling=settings.sampling(settings.position_temperature),
             seed=self.seed,
         )

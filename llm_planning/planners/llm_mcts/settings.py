@@ -78,7 +78,7 @@ class HomeSettings(RoleSettings, EpisodeSettings):
     examples: int = Field(EXAMPLES, ge=0, le=10)
     see: See = "words"
 
-    def drawn(self, temperature: float) -> Sampling:
+    def sampling(self, temperature: float) -> Sampling:
         """How answers in free words are drawn, but for the seed."""
         return Sampling(
             temperature=temperature,
@@ -148,7 +148,7 @@ class SearchSettings(HomeSettings):
     width: int = Field(1, ge=1)
 
     @property
-    def most(self) -> int | None:
+    def most_simulations(self) -> int | None:
         """The most simulations of a decision; None where the clock ends it."""
         return self.simulations if self.seconds is None else None
 

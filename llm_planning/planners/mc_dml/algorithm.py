@@ -32,7 +32,7 @@ from llm_planning.planners.mc_dml.roles import (
     Trajectory,
     ending_of,
     observe,
-    said_by,
+    text_of,
 )
 from llm_planning.search import Edge, Evaluation, ListedActions, Node, Walk, search
 from llm_planning.trace import tracing
@@ -52,18 +52,18 @@ class Scene(NamedTuple):
 
     Attributes:
         state: s'.
-        said: in words.
+        text: what 𝒯(s, a) says, in words.
         reward: r.
         ending: how the game ended; None if it goes on.
     """
 
     state: Any
-    said: str = ""
+    text: str = ""
     reward: float = 0.0
     ending: Ending | None = None
 
     def __str__(self) -> str:
-        return self.said
+        return self.text
 
 
 GameNode: TypeAlias = Node[Scene, Any]
@@ -106,7 +106,6 @@ class McDml:
     """MC-DML in a world. The ablations and the baselines replace some of its parts (Table 3).
 
     Attributes:
-        domain: the world.
         settings: the numbers of Appendix B.
         prior: π(·|s).
         reflect: writes the reflections of ℳ_c; None without ℳ_c.
@@ -133,7 +132,7 @@ class McDml:
         step = await settled(self.domain.step(here.state, action, rng))
         won = await is_won(self.domain, step.state, done=step.done)
         ending = ending_of(won=won, done=step.done)
-        return Scene(step.state, said_by(step), step.reward, ending)
+        return Scene(step.state, text_of(step), step.reward, ending)
 
     async def search(self, position: Position, *, rng: Random) -> Searched:
         """SEARCH(s_0) with dynamic pruning: H = d_min, and Δd more while the best Q is 0.
@@ -178,7 +177,6 @@ def best_action(root: GameNode, draw: Random) -> Any:  # noqa: ANN401 - an actio
     """argmax_a Q(h_0, a) over the visited actions (line 7).
 
     Args:
-        root: a searched root.
         draw: decides between actions of equal Q and equal π.
     """
     ranked = {edge.action: (edge.value, edge.prior) for edge in visited(root)}
@@ -212,7 +210,7 @@ class Tree(ListedActions[Scene, Any]):
     async def step(self, state: Scene, action: Any, rng: Random) -> Step[Scene]:  # noqa: ANN401
         """[r, s', o'] ← 𝒯(s, a) (line 19)."""
         made = await self.agent.transition(state, action, rng)
-        return Step(made, self.agent.settings.reward(made.reward, made.said), text=made.said)
+        return Step(made, self.agent.settings.reward(made.reward, made.text), text=made.text)
 
     async def expand(self, node: GameNode, walk: GameWalk) -> Sequence[Edge[Scene, Any]]:
         """Makes an edge for each action, with its π; none at t = H (line 15)."""
@@ -254,7 +252,7 @@ class Tree(ListedActions[Scene, Any]):
             action = actions[int(rng.random() * len(actions))]  # line 53
             here = await agent.transition(here, action, rng)  # line 54
             walked.append((action, here))
-            value += weight * settings.reward(here.reward, here.said)  # line 55
+            value += weight * settings.reward(here.reward, here.text)  # line 55
             weight *= settings.gamma
         failed = settings.fails(here.ending)  # lines 10 and 44
         return Evaluation(tail=value, note=await self._reflect(walk, walked) if failed else None)
@@ -273,7 +271,7 @@ class Tree(ListedActions[Scene, Any]):
             return None
         turns, last = await self._turns(steps)
         scenes = (self.position.here, *(made for _, made in steps))[: len(steps)]
-        failed = Trajectory(turns, last, states=tuple(one.state for one in scenes))
+        failed = Trajectory(turns, last, states=tuple(scene.state for scene in scenes))
         return Lesson(actions, await reflect(failed))
 
     def on_backup(self, walk: GameWalk) -> None:
@@ -291,12 +289,12 @@ class Tree(ListedActions[Scene, Any]):
     ) -> tuple[tuple[GameTurn, ...], Observation]:
         """The turns of the trajectory h from the root on, and the observation after the last."""
         domain, score, here = self.agent.domain, self.position.score, self.position.here
-        observation = await observe(domain, here.state, here.said)
+        observation = await observe(domain, here.state, here.text)
         turns = []
         for action, made in steps:
             score += made.reward
             turns.append(GameTurn(observation, str(action), made.reward, score))
-            observation = await observe(domain, made.state, made.said)
+            observation = await observe(domain, made.state, made.text)
         return tuple(turns), observation
 
 
@@ -305,7 +303,6 @@ class Lesson(NamedTuple):
 
     Attributes:
         actions: of the simulation, from the root on.
-        reflection: the sentence.
     """
 
     actions: tuple[Any, ...]

@@ -22,7 +22,7 @@ from llm_planning.planners.mc_dml.roles import (
     GameSituation,
     Trajectory,
     observe,
-    said_by,
+    text_of,
     trajectory_of,
 )
 from llm_planning.priors import PriorSettings, softmax
@@ -89,9 +89,6 @@ async def reflection_agent(run: Run[Any, ReflectionAgentSettings]) -> Outcome:
     """Plays a game in rounds, and reflects after each. The score is that of the last round.
 
     A won round is the last, because nothing went wrong in it.
-
-    Raises:
-        DomainError, TextGameError, ServingError: see `llm_agent`.
     """
     settings = run.settings
     ask = GameAsking(run, settings)
@@ -107,14 +104,14 @@ async def reflection_agent(run: Run[Any, ReflectionAgentSettings]) -> Outcome:
         seconds_engine=ask.waiting.seconds,
         reflections=len(last.reflections),
         priors=prior.questions,
-        best_score=max(one.trajectory.best_score for one in rounds),
+        best_score=max(played.trajectory.best_score for played in rounds),
         text="\n".join((_scores(rounds), _moves(last))),
         oracles=ask.oracles,
     )
     return replace(
         outcome,
         metrics={**outcome.metrics, "rounds": len(rounds)},
-        trace={**outcome.trace, "rounds": [one.to_json() for one in rounds]},
+        trace={**outcome.trace, "rounds": [played.to_json() for played in rounds]},
     )
 
 
@@ -125,7 +122,6 @@ class Round:
     Attributes:
         episode: what happened.
         trajectory: the episode as the agent saw it.
-        choices: how each move was chosen.
         reflections: ℳ_c during the round.
     """
 
@@ -158,14 +154,9 @@ async def play_round(
     Args:
         world: the game. A state without actions ends the episode.
         logprobs: log π, shape [actions], in nats.
-        settings: of the agent.
         seed: of the draws, and of the world.
         number: of the round; part of the seed of the draws.
         reflections: of earlier rounds.
-
-    Raises:
-        TextGameError: the game failed.
-        ServingError: the engine failed.
     """
     draw = Random(f"{seed}/{number}")
 
@@ -190,7 +181,7 @@ async def play_round(
     episode, choices = await play_decided(
         world,
         decide,
-        see=lambda step: observe(world, step.state, said_by(step)),
+        see=lambda step: observe(world, step.state, text_of(step)),
         moves=settings.moves,
         seed=seed,
     )
@@ -226,12 +217,7 @@ async def play_rounds(
         world: the game; every round starts it anew.
         logprobs: log π, shape [actions], in nats.
         reflect: on every round except the last. A sentence is kept only once.
-        settings: of the agent.
         seed: of the draws, and of the world.
-
-    Raises:
-        TextGameError: the game failed.
-        ServingError: the engine failed.
     """
     rounds: list[Round] = []
     reflections: tuple[str, ...] = ()
@@ -261,6 +247,8 @@ def _moves(played: Round) -> str:
 
 def _scores(rounds: Sequence[Round]) -> str:
     """Writes every round's score, then the reflections of all rounds."""
-    lines = [f"round {i}: score {one.trajectory.score:g}" for i, one in enumerate(rounds, start=1)]
+    lines = [
+        f"round {i}: score {played.trajectory.score:g}" for i, played in enumerate(rounds, start=1)
+    ]
     lines.extend(f"reflection: {reflection}" for reflection in rounds[-1].reflections)
     return "\n".join(lines)

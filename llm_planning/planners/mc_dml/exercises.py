@@ -73,16 +73,16 @@ class GameExercises:
         if held_out or ROLE not in roles:
             return ()
         kind = rng.choice(ASKED_KINDS)
-        one = rng.choice(moments(kind, rng.choice(GAMES)))
-        asked: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
+        moment = rng.choice(moments(kind, rng.choice(GAMES)))
+        way: Literal["exact", "index"] = rng.choice((USUAL_WAY, "index"))
         return [
             prior_exercise(
                 GameWording(),
-                one.situation,
-                asked=asked,
-                right=one.situation.right,
-                best=one.best,
-                kinds={WAY: asked, "left": left_kind(one.left), "game": kind},
+                moment.situation,
+                way=way,
+                right=moment.situation.right,
+                best=moment.best,
+                kinds={WAY: way, "left": left_kind(moment.left), "game": kind},
             )
         ]
 
@@ -102,7 +102,7 @@ def moments(kind: str, number: int) -> tuple[Moment, ...]:
     async def play() -> tuple[Moment, ...]:
         settings = GameSettings(game_seed=number, remember="memory")
         async with open_text_game(kind, settings) as game:
-            return tuple([one async for one in _moments(game, Random(f"{kind} {number}"))])
+            return tuple([moment async for moment in _moments(game, Random(f"{kind} {number}"))])
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, play()).result()
@@ -111,16 +111,16 @@ def moments(kind: str, number: int) -> tuple[Moment, ...]:
 async def _moments(game: TextGameDomain, rng: Random) -> AsyncIterator[Moment]:
     seen = set[str]()
     for passed in range(len(game.walkthrough)):
-        for strayed in DETOURS:
-            way = await _way(game, game.walkthrough[:passed], strayed, rng)
+        for detour in DETOURS:
+            way = await _way(game, game.walkthrough[:passed], detour, rng)
             here = way[-1][1]
-            if here.state not in seen and (one := await _moment(game, way)):
-                yield one
+            if here.state not in seen and (moment := await _moment(game, way)):
+                yield moment
             seen.add(here.state)
 
 
 async def _way(
-    game: TextGameDomain, actions: Sequence[str], strayed: int, rng: Random
+    game: TextGameDomain, actions: Sequence[str], detour: int, rng: Random
 ) -> list[tuple[str, Transition]]:
     """Actions and where each led, the start first; a detour does not end the game."""
     here = await game.start(0)
@@ -128,7 +128,7 @@ async def _way(
     for action in actions:
         here = (await game.step(here, action, rng)).state
         way.append((action, here))
-    for _ in range(strayed):
+    for _ in range(detour):
         action = rng.choice(await game.actions(here))
         made = (await game.step(here, action, rng)).state
         if made.ending is None:

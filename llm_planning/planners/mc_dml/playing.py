@@ -17,7 +17,7 @@ from llm_planning.execution.decisions import statistics_of
 from llm_planning.execution.episode import play_decided, world_draws
 from llm_planning.outcome import Outcome
 from llm_planning.planners.mc_dml.algorithm import McDml, Position, Scene, best_action
-from llm_planning.planners.mc_dml.roles import GameAsking, observe, said_by, trajectory_of
+from llm_planning.planners.mc_dml.roles import GameAsking, observe, text_of, trajectory_of
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ async def mc_dml(
     outcome = await game_outcome(
         run,
         episode,
-        decisions=[one.to_json() for one in searches],
+        decisions=[search.to_json() for search in searches],
         seconds_engine=ask.waiting.seconds,
-        simulations=sum(one.simulations for one in searches),
-        reflections=sum(len(one.reflections) for one in searches),
+        simulations=sum(search.simulations for search in searches),
+        reflections=sum(len(search.reflections) for search in searches),
         priors=prior.questions,
         text=format_searches(turns, searches),
         oracles=ask.oracles,
@@ -92,36 +92,33 @@ async def play_by_search(
     """Plays a game: searches before every move with a fresh tree, and takes the best action.
 
     Args:
-        agent: searches.
         moves: the most moves of the episode.
         seed: of the rollouts, of draws between equal actions and of the world.
 
     Returns:
         The episode, and the search for each of its moves.
-
-    Raises:
-        TextGameError: the game failed.
-        Exception: an error of a role, unchanged.
     """
 
     async def decide(
         episode: Episode[Any, Any], searches: Sequence[MoveStatistics]
     ) -> tuple[Any, MoveStatistics] | None:
-        said = said_by(episode.moves[-1].step) if episode.moves else ""
-        here = Scene(episode.state, said)
+        text = text_of(episode.moves[-1].step) if episode.moves else ""
+        here = Scene(episode.state, text)
         if not await agent.actions(here):
             return None
         stream = f"{seed}/{len(searches)}"
         past = trajectory_of(episode)
-        found = await agent.search(Position(past.turns, here, past.score), rng=Random(stream))
-        root = statistics_of(found.root)
-        how = MoveStatistics(root, found.depth, found.simulations, found.reflections)
-        return best_action(found.root, Random(f"{stream}/tie")), how
+        searched = await agent.search(Position(past.turns, here, past.score), rng=Random(stream))
+        root = statistics_of(searched.root)
+        statistics = MoveStatistics(
+            root, searched.depth, searched.simulations, searched.reflections
+        )
+        return best_action(searched.root, Random(f"{stream}/tie")), statistics
 
     return await play_decided(
         agent.domain,
         decide,
-        see=lambda step: observe(agent.domain, step.state, said_by(step)),
+        see=lambda step: observe(agent.domain, step.state, text_of(step)),
         moves=moves,
         seed=seed,
     )
@@ -131,7 +128,6 @@ class Game(NamedTuple):
     """What a report says of a game.
 
     Attributes:
-        name: of the game.
         max_score: the highest possible score; 0 if unknown.
         seconds: what playing cost; nothing in a world that is no text game.
     """
@@ -168,7 +164,6 @@ async def game_outcome(
     score. A game that ended, and of which nothing tells whether it is won, is not judged.
 
     Args:
-        run: of the agent.
         episode: the game as it was played; of several rounds, the last.
         decisions: how each move was chosen, JSON-able; one for each move, or none at all.
         seconds_engine: time with at least one question waiting for its answer.
@@ -251,7 +246,7 @@ class MoveStatistics:
     def to_json(self) -> dict[str, Any]:
         """For a trace."""
         return {
-            "root": [one.to_json() for one in self.root],
+            "root": [action.to_json() for action in self.root],
             "depth": self.depth,
             "simulations": self.simulations,
             "reflections": list(self.reflections),
@@ -284,8 +279,8 @@ async def first_move_metrics(
     happening = world_draws(seed)
     named = {str(action): action for action in await settled(world.actions(start))}
     rewards = [
-        (await settled(world.step(start, named.get(one.action, one.action), happening))).reward
-        for one in root
+        (await settled(world.step(start, named.get(row.action, row.action), happening))).reward
+        for row in root
     ]
     if max(rewards) <= 0:
         return {}
@@ -296,9 +291,9 @@ async def first_move_metrics(
         "greedy_prior": greedy.prior,
         "greedy_visits": greedy.visits,
     }
-    others = [one for one in root if one.visits and one is not greedy]
+    others = [row for row in root if row.visits and row is not greedy]
     if others:
-        patient = max(others, key=lambda one: one.value or 0.0)
+        patient = max(others, key=lambda row: row.value or 0.0)
         metrics["patient_q"] = patient.value
         metrics["patient_prior"] = patient.prior
         metrics["patient_visits"] = patient.visits
@@ -308,18 +303,18 @@ async def first_move_metrics(
 def format_searches(turns: Sequence[GameTurn], searches: Sequence[MoveStatistics]) -> str:
     """Writes every move with the statistics of its root, best Q first, as an aligned table."""
     blocks = []
-    for number, (turn, found) in enumerate(zip(turns, searches, strict=True), start=1):
-        width = max(len(one.action) for one in found.root)
+    for number, (turn, search) in enumerate(zip(turns, searches, strict=True), start=1):
+        width = max(len(row.action) for row in search.root)
         lines = [
             f"{number}. {turn.action} (reward {turn.reward:g}, score {turn.score:g}; "
-            f"H {found.depth}, {found.simulations} simulations)",
+            f"H {search.depth}, {search.simulations} simulations)",
             f"   {'':{width}}  {'Q':>8}  {'prior':>5}  {'N':>6}",
         ]
-        ranked = sorted(found.root, key=lambda one: (-(one.value or 0.0), -(one.visits or 0)))
+        ranked = sorted(search.root, key=lambda row: (-(row.value or 0.0), -(row.visits or 0)))
         lines.extend(
-            f"   {one.action:{width}}  {one.value:8.2f}  {one.prior:5.2f}  {one.visits:6d}"
-            for one in ranked
+            f"   {row.action:{width}}  {row.value:8.2f}  {row.prior:5.2f}  {row.visits:6d}"
+            for row in ranked
         )
-        lines.extend(f"   reflection: {reflection}" for reflection in found.reflections)
+        lines.extend(f"   reflection: {reflection}" for reflection in search.reflections)
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

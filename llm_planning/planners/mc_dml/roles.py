@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llm_planning.domain import Believes, DomainError, Looks, observed, settled
 from llm_planning.planners.any_domain.roles import (
@@ -41,14 +41,12 @@ if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode
     from llm_planning.priors import Policy, Prior, PriorSettings
     from llm_planning.roles import Role, RoleSettings
+    from llm_planning.roles.llm import AnswerT, QuestionT
     from llm_planning.roles.oracles import Key
     from llm_planning.specs import Run
     from llm_serving.request import Message
 
     Chat: TypeAlias = tuple[Message, Message]
-
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
 
 Ending: TypeAlias = Literal["victory", "failure", "over"]
 """How a game ends; `over` is an end of which nothing tells whether it is won."""
@@ -78,15 +76,15 @@ class Observation:
         """
         text, look, inventory = map(_one_line, (self.text, self.look, self.inventory))
         text = "" if text in look else _without(_without(text, look), inventory)
-        told = (
+        parts = (
             last_of(text, LONGEST_TEXT),
             first_of(look, LONGEST_LOOK),
             first_of(inventory, LONGEST_LOOK),
         )
-        return "\n".join(line for line in told if line)
+        return "\n".join(line for line in parts if line)
 
 
-async def observe(domain: Domain[Any, Any], state: Any, said: str = "") -> Observation:  # noqa: ANN401
+async def observe(domain: Domain[Any, Any], state: Any, text: str = "") -> Observation:  # noqa: ANN401
     """O(s).
 
     In a domain without `look`, the view of the state is what is around. MC-DML's prompts contain no
@@ -94,17 +92,16 @@ async def observe(domain: Domain[Any, Any], state: Any, said: str = "") -> Obser
     what is at hand.
 
     Args:
-        domain: the world.
         state: s.
-        said: what the world said on the way to the state; a domain with `look` says it itself.
+        text: what the world said on the way to the state; a domain with `look` says it itself.
     """
     if isinstance(domain, Looks):
         return Observation(*await settled(domain.look(state)))
     goal = f"Your goal: {domain.goal} {domain.about}".rstrip()
-    return Observation(said, await observed(domain, state), goal)
+    return Observation(text, await observed(domain, state), goal)
 
 
-def said_by(step: Step[Any]) -> str:
+def text_of(step: Step[Any]) -> str:
     """What the world says after a step: its text, or why nothing was done."""
     return step.text or step.obstacle or ""
 
@@ -265,7 +262,7 @@ class GameWording:
         self,
         situation: GameSituation,
         listed: str,
-        *asked: str,
+        *question_blocks: str,
         labels: Sequence[str] = (),
         line: str = "",
     ) -> Chat:
@@ -274,7 +271,7 @@ class GameWording:
             "now",
             listed,
             *(("reflections",) if situation.reflections else ()),
-            *asked,
+            *question_blocks,
         )
         return _compose("act", blocks).messages(
             {
@@ -323,8 +320,8 @@ def log(trajectory: Trajectory) -> str:
     answers = [*(turn.observation for turn in turns[1:]), trajectory.last]
     for turn, answer in zip(turns, answers, strict=True):
         lines.append(f"> {turn.action} (reward {turn.reward:g}, score {turn.score:g})")
-        if said := last_of(_one_line(answer.text), LONGEST_TEXT):
-            lines.append(said)
+        if text := last_of(_one_line(answer.text), LONGEST_TEXT):
+            lines.append(text)
     return "\n".join(lines)
 
 
@@ -364,9 +361,14 @@ SENTENCE = Constraint(_PATTERN.regex, _PATTERN.max_bytes)
 """The language of a reflection: one sentence, 31 to 200 plain characters with its full stop."""
 
 
-def situation_of(asked: GameSituation) -> tuple[Key, ...]:
+def situation_of(situation: GameSituation) -> tuple[Key, ...]:
     """All that π of rules depends on, what is seen first."""
-    return str(asked.observation), tuple(past(asked.memory)), asked.actions, asked.reflections
+    return (
+        str(situation.observation),
+        tuple(past(situation.memory)),
+        situation.actions,
+        situation.reflections,
+    )
 
 
 POLICY: Rule[GameSituation, Sequence[float]] = policy_rule(situation_of)
@@ -381,19 +383,17 @@ def _advice(lapse: Lapse, action: str) -> str:
     return sentence if re.fullmatch(SENTENCE.regex, sentence) else GENERAL
 
 
-def _right_advice(asked: Trajectory) -> str:
-    return GENERAL if asked.lapse is None else _advice(asked.lapse, asked.lapse.right[0])
-
-
-def _wrong_advice(asked: Trajectory, rng: Random) -> str | None:
-    lapse = asked.lapse
+def _wrong_advice(trajectory: Trajectory, rng: Random) -> str | None:
+    lapse = trajectory.lapse
     if lapse is None or (action := not_right(lapse, rng)) is None:
         return None
     return _advice(lapse, action)
 
 
 ADVICE: Rule[Trajectory, str] = Rule(
-    right=_right_advice, wrong=_wrong_advice, situation=lambda asked: (log(asked),)
+    right=lambda h: GENERAL if h.lapse is None else _advice(h.lapse, h.lapse.right[0]),
+    wrong=_wrong_advice,
+    situation=lambda h: (log(h),),
 )
 """A reflection on a trajectory that failed, in the language `SENTENCE`."""
 
@@ -446,13 +446,13 @@ class GameAsking(Asking):
     def _knowing_lapses(self) -> Callable[[Trajectory], Awaitable[Trajectory]]:
         advise, world = self._adviser(), self.domain
 
-        async def informed(asked: Trajectory) -> Trajectory:
-            moves = zip(asked.states, asked.turns, strict=True)
+        async def informed(trajectory: Trajectory) -> Trajectory:
+            moves = zip(trajectory.states, trajectory.turns, strict=True)
             for number, (state, turn) in enumerate(moves, start=1):
                 actions = tuple(map(str, await settled(world.actions(state))))
                 right = await advise(state, actions)
                 if right and turn.action not in right:
-                    return replace(asked, lapse=Lapse(number, turn.action, actions, right))
-            return asked
+                    return replace(trajectory, lapse=Lapse(number, turn.action, actions, right))
+            return trajectory
 
         return informed

@@ -104,9 +104,9 @@ class GameSearchSettings(EpisodeSettings):
         """The actions where the game goes on and none is valid."""
         return STUCK if self.stuck == "wait" else ()
 
-    def reward(self, r: float, said: str) -> float:
-        """The search's reward of a step with the reward r, at which the world said something."""
-        return r if self.death_reward is None or DEATH not in said.lower() else self.death_reward
+    def reward(self, r: float, text: str) -> float:
+        """The search's reward of a step with the reward r, after which the world says `text`."""
+        return r if self.death_reward is None or DEATH not in text.lower() else self.death_reward
 
     def backup(self) -> Backup[Any, Any]:
         """Updates Q along a simulation."""
@@ -125,7 +125,9 @@ class PrunedSettings(GameSearchSettings):
     """
 
     read_when: ClassVar[ReadWhen] = {
-        "delta_d": [When("d_max", "a d_max above d_min", lambda one: one.d_max > one.d_min)]
+        "delta_d": [
+            When("d_max", "a d_max above d_min", lambda settings: settings.d_max > settings.d_min)
+        ]
     }
 
     d_min: int = Field(10, ge=1)

@@ -46,15 +46,11 @@ async def replay(
     """Plays a walkthrough until it or the game ends.
 
     Args:
-        world: the game.
         walkthrough: actions; they need not be among the valid actions.
         seed: of the world.
 
     Returns:
         The episode, and |𝒜(s)| of the state before each action.
-
-    Raises:
-        TextGameError: the game failed.
     """
 
     async def decide(episode: Episode[Transition, str], choices: Sequence[int]) -> tuple[str, int]:

@@ -110,15 +110,16 @@ async def measure(run: Run[Any, MeasureSettings]) -> Outcome:
             "right": total.right,
             "questions": total.questions,
             "kinds": {
-                aspect: {value: [one.right, one.questions] for value, one in values.items()}
+                aspect: {value: [count.right, count.questions] for value, count in values.items()}
                 for aspect, values in kinds.items()
             },
             "confusions": [
-                [one.expected, one.said, one.count] for one in confusions(answers)[:MOST_CONFUSIONS]
+                [confusion.expected, confusion.said, confusion.count]
+                for confusion in confusions(answers)[:MOST_CONFUSIONS]
             ],
             **({} if items is None else {"items": items}),
         },
-        trace={"answers": [asdict(one) for one in answers]},
+        trace={"answers": [asdict(answer) for answer in answers]},
         text="\n".join(_lines(settings.role, total, kinds)),
     )
 
@@ -126,8 +127,8 @@ async def measure(run: Run[Any, MeasureSettings]) -> Outcome:
 def _lines(role: str, total: Count, kinds: Mapping[str, Mapping[str, Count]]) -> Iterator[str]:
     yield f"{role}: {total.right} of {total.questions} answers are right."
     for aspect, values in kinds.items():
-        for value, one in values.items():
-            yield f"{aspect}, {value}: {one.right} of {one.questions}"
+        for value, count in values.items():
+            yield f"{aspect}, {value}: {count.right} of {count.questions}"
 
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (

@@ -116,8 +116,6 @@ class TreeOfOptions(Generic[S, A]):
 
     Args:
         start: τ_0. Nobody asks whether it is terminal (line 5).
-        ask: makes the roles.
-        settings: of the search.
 
     Attributes:
         moment: of the state in a question about τ.
@@ -184,7 +182,7 @@ class TreeOfOptions(Generic[S, A]):
             await self._ask_again(node, walk)  # 5, 18
         walked: list[OptionEdge[S, A]] = []  # 23
         while node.edges:  # 24
-            edge = max(node.edges, key=_reward_of)  # 27, eq. 5
+            edge = max(node.edges, key=lambda edge: _certain(edge).reward)  # 27, eq. 5
             walked.append(edge)  # 33; the backup sums (32)
             step = _certain(edge)
             node = edge.follow(step)  # 31
@@ -225,12 +223,14 @@ class TreeOfOptions(Generic[S, A]):
 
         async def consider(proposed: Candidate[A]) -> Sequence[Candidate[A]]:
             with asking_about(proposed.proposed):
-                found, obstacle = await self.check(here.tau, proposed.proposed)  # 26
-            new = [option for option in dict.fromkeys(found) if option not in claimed]
+                options, obstacle = await self.check(here.tau, proposed.proposed)  # 26
+            new = [option for option in dict.fromkeys(options) if option not in claimed]
             claimed.update(new)
             predictions = await gather(self.imagine(here.tau, option) for option in new)  # 28, 29
             steps.update(zip(new, predictions, strict=True))
-            return [replace(proposed, option=one, obstacle=obstacle) for one in found or (None,)]
+            return [
+                replace(proposed, option=option, obstacle=obstacle) for option in options or (None,)
+            ]
 
         memo.left_out = []
         first: dict[A, Candidate[A]] = {}
@@ -287,9 +287,9 @@ class TreeOfOptions(Generic[S, A]):
         Returns:
             τ_{i+1}, and item -> count that ω takes away but the state does not have.
         """
-        found = await self._role["dynamics"](OptionQuestion(tau, option))  # 28
-        after = await tau_of(self._domain, found.state, (*tau.options, option))  # 31
-        return after, found.clipped
+        prediction = await self._role["dynamics"](OptionQuestion(tau, option))  # 28
+        after = await tau_of(self._domain, prediction.state, (*tau.options, option))  # 31
+        return after, prediction.clipped
 
     async def step(
         self,
@@ -323,10 +323,6 @@ def _certain(edge: OptionEdge[S, A]) -> Step[SearchState[S, A]]:
     if edge.step is None:
         raise RuntimeError(f"{edge!r} was made without a prediction")
     return edge.step
-
-
-def _reward_of(edge: OptionEdge[S, A]) -> float:
-    return _certain(edge).reward
 
 
 async def tree_of_options(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from llm_planning.execution.options import Candidate, OptionDomain
     from llm_planning.planners.tree_of_options.roles import PredictedState
     from llm_planning.roles import AnyRole, Engines, Role, RoleRules
-    from llm_planning.roles.asking import AnswerT, QuestionT
+    from llm_planning.roles.llm import AnswerT, QuestionT
 
     Predict: TypeAlias = Role[OptionQuestion[S, A], PredictedState[S]]
 
@@ -115,12 +115,11 @@ def imagining(
     Args:
         ask: answers a question that holds the present state.
         predict: the world model of whoever answers.
-        domain: describes the states.
     """
 
     async def following(tau: OptionState[S, A], option: A) -> OptionState[S, A]:
-        found = await predict(OptionQuestion(tau, option))
-        return await tau_of(domain, found.state, (*tau.options, option))
+        prediction = await predict(OptionQuestion(tau, option))
+        return await tau_of(domain, prediction.state, (*tau.options, option))
 
     async def along(tau: OptionState[S, A]) -> OptionState[S, A]:
         known = len(tau.options) - len(tau.since)

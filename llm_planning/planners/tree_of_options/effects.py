@@ -93,13 +93,13 @@ class EffectStore:
         """
         form, grammar = one_option(domain.grammar), domain.grammar
         try:
-            said = read_json(self._path, most=LARGEST)
+            saved = read_json(self._path, most=LARGEST)
             return {
-                grammar.read(form.model_validate(one["option"]).model_dump()): (
-                    domain.restored(one["before"]),
-                    domain.restored(one["after"]),
+                grammar.read(form.model_validate(effect["option"]).model_dump()): (
+                    domain.restored(effect["before"]),
+                    domain.restored(effect["after"]),
                 )
-                for one in said["effects"]
+                for effect in saved["effects"]
             }
         except FileNotFoundError:
             return {}
@@ -139,9 +139,9 @@ def _why(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        said = f"{where}: {first['msg']}" if where else first["msg"]
+        message = f"{where}: {first['msg']}" if where else first["msg"]
     elif isinstance(error, KeyError):
-        said = f"{error} is missing"
+        message = f"{error} is missing"
     else:
-        said = getattr(error, "strerror", None) or str(error)
-    return printable(" ".join(said.split())[:_LONGEST_REASON])
+        message = getattr(error, "strerror", None) or str(error)
+    return printable(" ".join(message.split())[:_LONGEST_REASON])

@@ -75,8 +75,6 @@ class OptionExercises:
     """Makes the exercises; a `roles.exercises.ExerciseMaker`.
 
     Args:
-        teacher: of the domain.
-        words: in which the roles are asked.
         count: k, the number of options of a proposal.
     """
 
@@ -113,12 +111,12 @@ class OptionExercises:
             "repair": self._repairs,
             "reward": self._rewards,
         }
-        return [one for role in roles for one in makers[role](situation, rng)]
+        return [exercise for role in roles for exercise in makers[role](situation, rng)]
 
     def _exercise(
         self,
         role: str,
-        here: Situation[Any, Any],
+        situation: Situation[Any, Any],
         domain: Any,  # noqa: ANN401 - one of the situation's
         question: Any,  # noqa: ANN401 - an `OptionState`, or about an option
         *,
@@ -131,50 +129,50 @@ class OptionExercises:
 
         A world model predicts states, so nobody without one asks what an option does.
         """
-        known = role == "dynamics" or not here.since or rng.random() >= _UNPREDICTED
+        known = role == "dynamics" or not situation.since or rng.random() >= _UNPREDICTED
         return exercise_of(
             self._spec(role, domain, known=known),
-            question if known else _unpredicted(here, question, domain),
+            question if known else _unpredicted(situation, question, domain),
             answer,
             kinds={**kinds, STATE: STATE_SHOWN if known else STATE_UNPREDICTED},
             **given,
         )
 
-    def _terminations(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
-        for domain in here.domains[:_ENDS]:
-            done = bool(domain.success(here.state))
+    def _terminations(self, situation: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        for domain in situation.domains[:_ENDS]:
+            done = bool(domain.success(situation.state))
             yield self._exercise(
                 "termination",
-                here,
+                situation,
                 domain,
-                _tau(domain, here.state),
+                _tau(domain, situation.state),
                 answer=TerminationAnswer(done=done),
                 rng=rng,
                 kinds={VERDICT: DONE if done else NOT_DONE, **self._goal(domain)},
             )
 
-    def _feasibilities(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
-        domain = here.domains[0]
-        for options, feasible in ((here.feasible, True), (here.infeasible, False)):
+    def _feasibilities(self, situation: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        domain = situation.domains[0]
+        for options, feasible in ((situation.feasible, True), (situation.infeasible, False)):
             for option in options[:_EACH]:
-                reason = self._teacher.evidence(here.state, option)
+                reason = self._teacher.evidence(situation.state, option)
                 verdict = FEASIBLE if feasible else INFEASIBLE
                 yield self._exercise(
                     "feasibility",
-                    here,
+                    situation,
                     domain,
-                    OptionQuestion(_tau(domain, here.state), option),
+                    OptionQuestion(_tau(domain, situation.state), option),
                     answer=FeasibilityAnswer(reason=plain_reason(reason), action_valid=feasible),
                     rng=rng,
                     kinds={VERDICT: verdict, **self._recipe(option)},
                 )
 
-    def _dynamics(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
-        domain, state = here.domains[0], here.state
-        for option in here.feasible[:_PREDICTIONS]:
+    def _dynamics(self, situation: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        domain, state = situation.domains[0], situation.state
+        for option in situation.feasible[:_PREDICTIONS]:
             yield self._exercise(
                 "dynamics",
-                here,
+                situation,
                 domain,
                 OptionQuestion(_tau(domain, state), option),
                 answer=self._teacher.prediction(state, option),
@@ -185,11 +183,11 @@ class OptionExercises:
             )
         # Checks come first in ToO, so only measuring asks what an infeasible option changes:
         # models that were taught it answer that nothing ever changes.
-        for option in here.infeasible[:1] if here.new else ():
+        for option in situation.infeasible[:1] if situation.new else ():
             answer = self._teacher.unchanged(state)
             yield self._exercise(
                 "dynamics",
-                here,
+                situation,
                 domain,
                 OptionQuestion(_tau(domain, state), option),
                 answer=answer,
@@ -199,9 +197,9 @@ class OptionExercises:
                 grade=partial(_grade_nothing, compact(answer)),
             )
 
-    def _proposals(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
-        for domain in here.domains:
-            chosen = self._proposed(domain, here)
+    def _proposals(self, situation: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+        for domain in situation.domains:
+            chosen = self._proposed(domain, situation)
             if not chosen:
                 continue
             first = next(iter(chosen))
@@ -211,38 +209,38 @@ class OptionExercises:
                 .model_validate(
                     {
                         "options": [
-                            {"reasoning": plain_reason(reason), **domain.grammar.write(one)}
-                            for one, reason in chosen.items()
+                            {"reasoning": plain_reason(reason), **domain.grammar.write(option)}
+                            for option, reason in chosen.items()
                         ]
                     }
                 )
             )
             yield self._exercise(
                 "propose",
-                here,
+                situation,
                 domain,
-                _tau(domain, here.state),
+                _tau(domain, situation.state),
                 answer=answer,
                 rng=rng,
                 brief=str(first),
                 kinds={**self._goal(domain), **self._recipe(first)},
-                grade=partial(self._grade_proposal, domain, here.state),
+                grade=partial(self._grade_proposal, domain, situation.state),
             )
 
-    def _repairs(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+    def _repairs(self, situation: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         """Asks about advised options that fail, and about one that nobody advised."""
-        domain, state = here.domains[0], here.state
+        domain, state = situation.domains[0], situation.state
         advised = domain.advise(state)
-        failing = [one for one in advised if domain.feasible(state, one) is not None]
-        useless = [one for one in here.infeasible if one not in advised]
-        asked = [*rng.sample(failing, min(_REPAIRS, len(failing))), *useless[:1]]
-        useful = [one for one in advised if shortens(self._teacher, domain, state, one)]
-        for option in asked if useful else ():
+        failing = [option for option in advised if domain.feasible(state, option) is not None]
+        useless = [option for option in situation.infeasible if option not in advised]
+        options = [*rng.sample(failing, min(_REPAIRS, len(failing))), *useless[:1]]
+        useful = [option for option in advised if shortens(self._teacher, domain, state, option)]
+        for option in options if useful else ():
             obstacle = plain_reason(domain.feasible(state, option))
             right = _prerequisite(advised, useful, option, obstacle)
             yield self._exercise(
                 "repair",
-                here,
+                situation,
                 domain,
                 OptionQuestion(_tau(domain, state), option, obstacle),
                 answer=self._spec("repair", domain)
@@ -257,33 +255,33 @@ class OptionExercises:
                 grade=partial(self._grade_option, domain, state),
             )
 
-    def _rewards(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
+    def _rewards(self, situation: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         """Asks what a search asks: how good the options of a proposal are, for several goals.
 
         A search judges useful options beside others that are possible, and must tell them apart.
         """
-        state = here.state
-        for domain in here.domains[:_ENDS]:
+        state = situation.state
+        for domain in situation.domains[:_ENDS]:
             if domain.success(state):
                 continue
-            mine = domain is here.domains[0]
-            proposed = list(self._proposed(domain, here))
-            others = [one for one in here.feasible if one not in proposed]
-            asked = [*(proposed if mine else proposed[:1]), *others[:1]]
-            for option in rng.sample(asked, min(_SCORED if mine else 1, len(asked))):
-                yield self._reward(here, domain, option, rng)
+            mine = domain is situation.domains[0]
+            proposed = list(self._proposed(domain, situation))
+            others = [option for option in situation.feasible if option not in proposed]
+            options = [*(proposed if mine else proposed[:1]), *others[:1]]
+            for option in rng.sample(options, min(_SCORED if mine else 1, len(options))):
+                yield self._reward(situation, domain, option, rng)
             # Checks come first in ToO, so only measuring asks about an infeasible option.
-            for option in here.infeasible[:1] if mine and here.new else ():
-                yield self._reward(here, domain, option, rng)
+            for option in situation.infeasible[:1] if mine and situation.new else ():
+                yield self._reward(situation, domain, option, rng)
 
     def _reward(
         self,
-        here: Situation[Any, Any],
+        situation: Situation[Any, Any],
         domain: Any,  # noqa: ANN401 - one of the situation's
         option: Any,  # noqa: ANN401 - of the domain
         rng: Random,
     ) -> Exercise:
-        state = here.state
+        state = situation.state
         possible = domain.feasible(state, option) is None
         after = predicted(self._teacher, domain, state, option) if possible else state
         judged = OptionQuestion(_tau(domain, after), option, before=_tau(domain, state))
@@ -293,7 +291,7 @@ class OptionExercises:
         worth = "useful" if scores["relativity"] > 0 else "useless"
         return self._exercise(
             "reward",
-            here,
+            situation,
             domain,
             judged,
             answer=answer,
@@ -302,22 +300,26 @@ class OptionExercises:
             grade=partial(_grade_reward, spec, answer),
         )
 
-    def _proposed(self, domain: Any, here: Situation[Any, Any]) -> dict[Any, str]:  # noqa: ANN401
+    def _proposed(self, domain: Any, situation: Situation[Any, Any]) -> dict[Any, str]:  # noqa: ANN401
         """Advised options first, then other feasible ones, each with its reason; none at the goal.
 
         No two of them differ in the quantity alone.
         """
         advised = [
-            one for one in domain.advise(here.state) if domain.feasible(here.state, one) is None
+            option
+            for option in domain.advise(situation.state)
+            if domain.feasible(situation.state, option) is None
         ]
-        useful = [one for one in advised if shortens(self._teacher, domain, here.state, one)]
-        others = [*self._teacher.fillers(here.state), *here.feasible]
+        useful = [
+            option for option in advised if shortens(self._teacher, domain, situation.state, option)
+        ]
+        others = [*self._teacher.fillers(situation.state), *situation.feasible]
         chosen: dict[Any, str] = {}
         for option in (*useful, *advised, *others) if useful else ():
-            alike = any(unit(one) == unit(option) for one in chosen)
+            alike = any(unit(other) == unit(option) for other in chosen)
             if not alike and len(chosen) < self._count:
                 needed = option in advised
-                chosen[option] = self._teacher.aim(here.state, option) if needed else UNNEEDED
+                chosen[option] = self._teacher.aim(situation.state, option) if needed else UNNEEDED
         return chosen if len(chosen) == self._count else {}
 
     def _goal(self, domain: Any) -> dict[str, str]:  # noqa: ANN401
@@ -330,17 +332,17 @@ class OptionExercises:
         spec = _specs(domain, self._count, *((NOW, PREDICTED) if known else (START, START)))[role]
         return spec.in_short() if self._words == "taught" else spec
 
-    def _grade_proposal(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
-        return self._grade_option(domain, state, said.options[0])
+    def _grade_proposal(self, domain: Any, state: Any, answer: Any) -> Grade:  # noqa: ANN401
+        return self._grade_option(domain, state, answer.options[0])
 
-    def _grade_option(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
-        option = domain.grammar.read(said.model_dump())
+    def _grade_option(self, domain: Any, state: Any, answer: Any) -> Grade:  # noqa: ANN401
+        option = domain.grammar.read(answer.model_dump())
         return Grade(shortens(self._teacher, domain, state, option), str(option))
 
-    def _grade_dynamics(self, state: Any, option: Any, said: BaseModel) -> Grade:  # noqa: ANN401
-        if self._teacher.can_follow(state, option, said):
+    def _grade_dynamics(self, state: Any, option: Any, answer: BaseModel) -> Grade:  # noqa: ANN401
+        if self._teacher.can_follow(state, option, answer):
             return Grade(True, "its change")
-        unchanged = said == self._teacher.unchanged(state)
+        unchanged = answer == self._teacher.unchanged(state)
         return Grade(False, "nothing" if unchanged else "another change")
 
 
@@ -350,10 +352,10 @@ def _specs(domain: Any, count: int, moment: str, judged: str) -> Mapping[str, Ro
     return roles.by_name(count, moment=moment, judged=judged)
 
 
-def _unpredicted(here: Situation[Any, Any], question: Any, domain: Any) -> Any:  # noqa: ANN401
+def _unpredicted(situation: Situation[Any, Any], question: Any, domain: Any) -> Any:  # noqa: ANN401
     """The question as a planner without a world model asks it."""
-    since = here.since or ()
-    tau = replace(_tau(domain, here.start), options=since, since=since)
+    since = situation.since or ()
+    tau = replace(_tau(domain, situation.start), options=since, since=since)
     if isinstance(question, OptionState):
         return tau
     if question.before is None:
@@ -362,15 +364,15 @@ def _unpredicted(here: Situation[Any, Any], question: Any, domain: Any) -> Any: 
     return replace(question, tau=after, before=tau)
 
 
-def _grade_nothing(nothing: str, said: BaseModel) -> Grade:
-    right = compact(said) == nothing
+def _grade_nothing(nothing: str, answer: BaseModel) -> Grade:
+    right = compact(answer) == nothing
     return Grade(right, "nothing" if right else "a change")
 
 
 def _grade_reward(spec: RoleSpec[Any, Any], right: BaseModel, answer: BaseModel) -> Grade:
-    said, wanted = answer.model_dump(), right.model_dump()
-    near = [is_near(said[q], wanted[q]) for q in wanted]
-    return Grade(all(near), spec.brief(said), items=(sum(near), len(near)))
+    scores, right_scores = answer.model_dump(), right.model_dump()
+    near = [is_near(scores[q], right_scores[q]) for q in right_scores]
+    return Grade(all(near), spec.brief(scores), items=(sum(near), len(near)))
 
 
 def _tau(domain: Any, state: Any) -> OptionState[Any, Any]:  # noqa: ANN401
@@ -384,7 +386,7 @@ def _prerequisite(advised: Sequence[A], useful: Sequence[A], failing: A, obstacl
     """
     if failing not in advised:
         return useful[0]
-    before = [one for one in useful if advised.index(one) < advised.index(failing)]
+    before = [option for option in useful if advised.index(option) < advised.index(failing)]
     words = set(obstacle.replace(",", " ").split())
-    named = [one for one in before if str(one).split()[-1] in words]
+    named = [option for option in before if str(option).split()[-1] in words]
     return (named or before or useful[:1])[-1]

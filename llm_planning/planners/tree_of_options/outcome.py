@@ -29,7 +29,7 @@ def node_json(node: OptionNode[Any, Any] | None) -> dict[str, Any]:
     """The candidates left out at a node, and its edges with their subtrees."""
     memo = node.memo if node else None
     return {
-        "left_out": [_candidate_json(one) for one in memo.left_out] if memo else [],
+        "left_out": [_candidate_json(candidate) for candidate in memo.left_out] if memo else [],
         "edges": [_edge_json(edge) for edge in (node.edges if node else None) or ()],
     }
 

@@ -97,16 +97,21 @@ class WatchedTree(TreeOfOptions[S, A]):
     async def propose(self, tau: OptionState[S, A]) -> Sequence[Candidate[A]]:
         """Names candidates, and after them options that worked, not done yet on this path."""
         proposed = list(await super().propose(tau))
-        known = {one.proposed for one in proposed} | set(tau.options)
+        known = {candidate.proposed for candidate in proposed} | set(tau.options)
         worked = (option for option in reversed(self._effects.seen) if option not in known)
         most = self.settings.k
-        return [*proposed, *(Candidate(one, one, "it worked") for one in islice(worked, most))]
+        return [
+            *proposed,
+            *(Candidate(option, option, "it worked") for option in islice(worked, most)),
+        ]
 
     async def check(self, tau: OptionState[S, A], option: A) -> tuple[Sequence[A], str | None]:
         """Puts the prerequisite beside an infeasible ω̃, and leaves out what is hopeless."""
-        found, obstacle = await super().check(tau, option)
-        beside = found if obstacle is None else (option, *found)
-        return [one for one in beside if not self._effects.is_hopeless(tau.state, one)], obstacle
+        options, obstacle = await super().check(tau, option)
+        beside = options if obstacle is None else (option, *options)
+        return [
+            option for option in beside if not self._effects.is_hopeless(tau.state, option)
+        ], obstacle
 
     async def predict(
         self, tau: OptionState[S, A], option: A
@@ -154,12 +159,12 @@ class Watch(Generic[S, A]):
                 if not executing.goes_on:
                     break
                 after = executing.episode.state
-                shown = executing.attempts[-1].shown
-                if shown:
+                effective = executing.attempts[-1].shown
+                if effective:
                     self.effects.seen[edge.action] = (before, after)
                 else:
                     self.effects.failed[edge.action] = after
-                if not shown or self.effects.falls_short(_predicted(edge), after):
+                if not effective or self.effects.falls_short(_predicted(edge), after):
                     if after == before:
                         kept = _without(here, edge)
                     break
@@ -195,5 +200,5 @@ def _predicted(edge: Any) -> Any:  # noqa: ANN401 - an edge of ToO's tree
 
 def _without(node: OptionNode[S, A], edge: Any) -> OptionNode[S, A] | None:  # noqa: ANN401
     """A node without an option that changed nothing; None if no other is left."""
-    node.edges = [one for one in node.edges or () if one is not edge]
+    node.edges = [other for other in node.edges or () if other is not edge]
     return node if node.edges else None

@@ -41,7 +41,7 @@ from llm_planning.roles.options import (
     one_option,
     reasoned,
 )
-from llm_planning.roles.seeing import looking
+from llm_planning.roles.seeing import pictures_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,8 +139,6 @@ class OptionRoles(PlanRoles[S, A]):
     twice. With one seed, each proposal then depends on its node's path alone.
 
     Args:
-        domain: the domain to plan in.
-        settings: of the prompts.
         seed: of the proposals, and of the chance in predictions.
     """
 
@@ -167,7 +165,7 @@ class OptionRoles(PlanRoles[S, A]):
             self.reward(judged),
             self.termination(moment),
         )
-        return {**{one.name: one for one in several}, **super().by_name()}
+        return {**{spec.name: spec for spec in several}, **super().by_name()}
 
     def template(self, name: str) -> str:
         """The source of the template of a role."""
@@ -191,7 +189,7 @@ class OptionRoles(PlanRoles[S, A]):
                 situation=self.situation_of_goal,
                 items=Items(names=self._subjects, spoil=self._misproposed),
             ),
-            options=lambda candidates: [one.proposed for one in candidates],
+            options=lambda candidates: [candidate.proposed for candidate in candidates],
         )
 
     def feasibility(self, moment: str) -> RoleSpec[OptionQuestion[S, A], Feasibility]:
@@ -203,14 +201,14 @@ class OptionRoles(PlanRoles[S, A]):
             moment=moment,
             short_name="feasibility",
             writes=lambda: reasoned(FeasibilityAnswer, self.settings.reason),
-            read=lambda _, said: Feasibility(None if said.action_valid else said.reason),
+            read=lambda _, written: Feasibility(None if written.action_valid else written.reason),
             rule=Rule(
                 right=self._feasible,
                 wrong=self._misjudged,
                 situation=self.situation_of_option,
                 kinds=self._by_option(),
             ),
-            same=lambda one, other: (one.obstacle is None) == (other.obstacle is None),
+            same=lambda answer, other: (answer.obstacle is None) == (other.obstacle is None),
             brief=lambda judged: FEASIBLE if judged.obstacle is None else INFEASIBLE,
         )
 
@@ -224,7 +222,7 @@ class OptionRoles(PlanRoles[S, A]):
             moment=moment,
             short_name="repair",
             writes=partial(one_option, grammar),
-            read=lambda _, said: grammar.read(said.model_dump()),
+            read=lambda _, written: grammar.read(written.model_dump()),
             rule=Rule(
                 right=self._prerequisite,
                 wrong=self._useless_one,
@@ -241,14 +239,14 @@ class OptionRoles(PlanRoles[S, A]):
             OptionQuestion,
             (*STATE, "option", *INSTRUCTIONS),
             see=self._see,
-            show=lambda asked: looking(domain, self._see)(asked.tau.state),
+            show=lambda question: pictures_of(domain, self._see)(question.tau.state),
             short_name="dynamics",
             writes=lambda: domain.state_model.answer,
-            read=lambda asked, said: PredictedState(
-                *domain.state_model.read(asked.tau.state, said)
+            read=lambda question, written: PredictedState(
+                *domain.state_model.read(question.tau.state, written)
             ),
             rule=Rule(
-                right=lambda asked: self._outcome(asked, asked.option),
+                right=lambda question: self._outcome(question, question.option),
                 wrong=self._mispredicted,
                 situation=self.situation_of_option,
                 kinds=self._by_option(),
@@ -264,11 +262,12 @@ class OptionRoles(PlanRoles[S, A]):
             moment=moment,
             short_name="reward",
             writes=lambda: RewardAnswer,
-            read=lambda _, said: said.model_dump(),
+            read=lambda _, written: written.model_dump(),
             rule=Rule(
                 right=self._scores,
-                wrong=lambda asked, rng: {
-                    name: _another_score(score, rng) for name, score in self._scores(asked).items()
+                wrong=lambda question, rng: {
+                    name: _another_score(score, rng)
+                    for name, score in self._scores(question).items()
                 },
                 situation=self.situation_of_option,
                 items=Items(names=lambda _: tuple(RewardAnswer.model_fields), spoil=_misscored),
@@ -289,14 +288,16 @@ class OptionRoles(PlanRoles[S, A]):
             moment=moment,
             short_name="termination",
             writes=lambda: TerminationAnswer,
-            read=lambda _, said: bool(said.done),
+            read=lambda _, written: bool(written.done),
             rule=Rule(
                 right=self._reached,
-                wrong=lambda asked, _: not self._reached(asked),
+                wrong=lambda question, _: not self._reached(question),
                 situation=self.situation,
-                kinds=Kinds(names=(DONE, NOT_DONE), of=lambda asked: _end(self._reached(asked))),
+                kinds=Kinds(
+                    names=(DONE, NOT_DONE), of=lambda question: _end(self._reached(question))
+                ),
             ),
-            same=lambda one, other: one is other,
+            same=lambda answer, other: answer is other,
             brief=_end,
         )
 
@@ -309,29 +310,31 @@ class OptionRoles(PlanRoles[S, A]):
     def _by_option(self) -> Kinds[OptionQuestion[S, A]]:
         return Kinds(
             names=(FEASIBLE, INFEASIBLE),
-            of=lambda asked: FEASIBLE if self._feasible(asked).obstacle is None else INFEASIBLE,
+            of=lambda question: (
+                FEASIBLE if self._feasible(question).obstacle is None else INFEASIBLE
+            ),
         )
 
     def _proposed(self, question: OptionState[S, A]) -> list[Candidate[A]] | None:
         """The advised and feasible options, in order; None if there are none."""
         advised = on_the_way(self._rules, question.state)[:MOST_PROPOSED]
-        return [Candidate(one, one, "the rules ask for it") for one in advised] or None
+        return [Candidate(option, option, "the rules ask for it") for option in advised] or None
 
     def _subjects(self, question: OptionState[S, A]) -> list[str]:
         """The subjects of a right proposal, each once."""
         right = self._proposed(question) or ()
-        return list(dict.fromkeys(self._subject(one.proposed) for one in right))
+        return list(dict.fromkeys(self._subject(candidate.proposed) for candidate in right))
 
     def _misproposed(
-        self, question: OptionState[S, A], said: Sequence[Candidate[A]], name: Key, rng: Random
+        self, question: OptionState[S, A], proposed: Sequence[Candidate[A]], name: Key, rng: Random
     ) -> list[Candidate[A]]:
         """A proposal with mistaken options in the place of those about one subject."""
         return [
             Candidate(wrong, wrong, "a mistake")
-            if self._subject(one.proposed) == name
-            and (wrong := self.mistaken(question.state, one.proposed, rng)) is not None
-            else one
-            for one in said
+            if self._subject(candidate.proposed) == name
+            and (wrong := self.mistaken(question.state, candidate.proposed, rng)) is not None
+            else candidate
+            for candidate in proposed
         ]
 
     def _feasible(self, question: OptionQuestion[S, A]) -> Feasibility:
@@ -353,7 +356,7 @@ class OptionRoles(PlanRoles[S, A]):
     def _mispredicted(self, question: OptionQuestion[S, A], rng: Random) -> PredictedState[S]:
         """The state after another option."""
         actions = self._rules.actions(question.tau.state)
-        others = [one for one in actions if one != question.option]
+        others = [action for action in actions if action != question.option]
         return self._outcome(question, rng.choice(others) if others else question.option)
 
     def _scores(self, question: OptionQuestion[S, A]) -> dict[str, float]:
@@ -381,10 +384,10 @@ class OptionRoles(PlanRoles[S, A]):
     def _outcome(self, question: OptionQuestion[S, A], option: A) -> PredictedState[S]:
         """The state after an option, as `_after` finds it; each is found once."""
         tau = question.tau
-        asked = (tau.described, option)
-        kept = self._outcomes.get(asked)
+        key = (tau.described, option)
+        kept = self._outcomes.get(key)
         if kept is None or kept[0] != tau.state:
-            kept = self._outcomes[asked] = (tau.state, self._after(tau, option))
+            kept = self._outcomes[key] = (tau.state, self._after(tau, option))
         return PredictedState(kept[1])
 
     def _after(self, tau: OptionState[S, A], option: A) -> S:
@@ -392,15 +395,15 @@ class OptionRoles(PlanRoles[S, A]):
         draws = Random(f"{self._seed} predicted {tau.described} {option}")
         rules = self._rules
         shows = rules.shows if isinstance(rules, Shows) else None
-        found: S = rules.step(tau.state, option, draws).state
+        first: S = rules.step(tau.state, option, draws).state
         if shows is None or rules.feasible(tau.state, option) is not None:
-            return found
-        state = found
+            return first
+        state = first
         for _ in range(DRAWS):
             if shows(tau.state, state, option):
                 return state
             state = rules.step(tau.state, option, draws).state
-        return found
+        return first
 
 
 def is_near(score: float, right: float) -> bool:

@@ -20,8 +20,8 @@ ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination"
 
 
 def _asks_rules(settings: RoleSettings) -> bool:
-    who = settings.assignment
-    return any(who.errors_of(role) is not None for role in (*ROLES, "decompose"))
+    assignment = settings.assignment
+    return any(assignment.errors_of(role) is not None for role in (*ROLES, "decompose"))
 
 
 class OptionSettings(ExecutionSettings):

@@ -54,7 +54,6 @@ class Plan:
     Attributes:
         inventory: the inventory when the plan was made.
         missing: ((q_1, u_1), ..., (1, g)), aggregated from Ĝ.
-        tried: the subgoals that were tried.
     """
 
     inventory: Mapping[str, int]
@@ -70,7 +69,6 @@ class Xenon:
         knowledge: Ĝ, C and the experience of Appendix C.
         memory: FAM, S(a, v) and F(a, v), with 𝒜 and x_0; empty at first (1.2).
         similar: ranks items by their names.
-        roles: who answers.
         rng: breaks ties between goals.
         k: K, number of similar items to learn from (Table 7, as the next three).
         c0: c_0, the C(v) above which an item is inadmissible; C(v) begins at 1.
@@ -119,7 +117,6 @@ class Xenon:
 
         Args:
             goal: v_g.
-            world: the world to act in.
             until: the environment step at which to stop.
 
         Returns:
@@ -201,8 +198,6 @@ class Xenon:
         an imperfect controller has failed. Its failures are forgotten and its successes kept.
 
         Args:
-            action: a.
-            item: v.
             failure: the failure; None if the subgoal was reached.
 
         Returns:
@@ -287,7 +282,6 @@ class Xenon:
         through such a one only.
 
         Args:
-            item: v.
             revised: the items that this call has revised before.
         """
         known = self.knowledge
@@ -377,4 +371,4 @@ class Xenon:
     def note_graph(self) -> None:
         """Adds Ĝ to the trace if it has changed."""
         if self.notes is not None:
-            self.notes.tell()
+            self.notes.trace_changes()

@@ -40,13 +40,8 @@ class MinecraftAsking(Asking):
 
     Args:
         world: the unperturbed game; its rules answer.
-        engines: the models.
-        settings: say who answers.
         seed: of draws and errors.
         names: the item names that an answer may use; None allows any name.
-
-    Attributes:
-        roles: what is asked.
     """
 
     settings: MinecraftSettings
@@ -96,7 +91,7 @@ class MinecraftAsking(Asking):
         """
         if self._is_table_12:
             return [self._beliefs.describe(), self._action.describe()]
-        made = {one["role"]: one for one in super().oracles}
+        made = {oracle["role"]: oracle for oracle in super().oracles}
         return [made[role] for role in self.asked if role in made]
 
     def by_rules(self, spec: RoleRules[Any, Any]) -> Role[Any, Any] | None:
@@ -150,7 +145,9 @@ def convinced(actions: Mapping[str, str]) -> Rule[ActionQuestion, str]:
         )
 
     return replace(
-        at_first, wrong=wrong, situation=lambda asked: (asked.item, *sorted({*asked.options}))
+        at_first,
+        wrong=wrong,
+        situation=lambda question: (question.item, *sorted({*question.options})),
     )
 
 

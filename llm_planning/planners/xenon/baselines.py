@@ -179,11 +179,7 @@ class Ucb(Xenon):
 
 @dataclass(frozen=True, kw_only=True)
 class TrueActions(Xenon):
-    """Always chooses the valid action (OracleActionPlanner, Appendix K.4).
-
-    Attributes:
-        book: the rules.
-    """
+    """Always chooses the valid action (OracleActionPlanner, Appendix K.4)."""
 
     book: RuleBook
 

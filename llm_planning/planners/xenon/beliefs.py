@@ -188,7 +188,6 @@ class Beliefs:
 
         Args:
             item: v; something is added to a name that does not exist.
-            rng: of the mistakes.
         """
         known = item in self._book.rules
         truth = self._book.requirements(item) if known else {}
@@ -265,7 +264,7 @@ def inventions(items: Iterable[str], *, known: Iterable[str]) -> tuple[str, ...]
         known: names that exist.
     """
     parts = [name.split("_") for name in items]
-    heads, tails = {one[0] for one in parts}, {one[-1] for one in parts}
+    heads, tails = {part[0] for part in parts}, {part[-1] for part in parts}
     combined = {f"{head}_{tail}" for head in heads for tail in tails if head != tail}
     return tuple(sorted(combined.difference(known, items)))
 

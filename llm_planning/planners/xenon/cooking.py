@@ -52,7 +52,6 @@ class SavedRun(Record):
 
     Attributes:
         questions: number of questions that the agent asked so far.
-        episodes: the finished episodes.
         knowledge: of tools, after the last episode.
     """
 
@@ -80,12 +79,12 @@ async def cook_meals(run: Run[Cooking, CookingSettings], *, planner: str) -> Out
     """
     engines, settings, seed = run.engines, run.settings, run.seed
     world = run.world
-    what = run_of(
+    identity = run_of(
         settings, world.settings, planner=planner, task=run.task, model=engines.name, seed=seed
     )
     path, saved = Path(at_home(settings.save)), None
     if settings.save:
-        saved = SavedRun.of(path, what)
+        saved = SavedRun.of(path, identity)
     if saved and len(saved.episodes) > settings.episodes:
         raise SavedKnowledgeError(
             f"{path} holds {len(saved.episodes)} episodes, more than episodes={settings.episodes}: "
@@ -122,7 +121,7 @@ async def cook_meals(run: Run[Cooking, CookingSettings], *, planner: str) -> Out
             SavedRun.write(
                 path,
                 agent.memory,
-                run=what,
+                run=identity,
                 questions=questions(),
                 episodes=list(map(asdict, episodes)),
                 knowledge=asdict(known),

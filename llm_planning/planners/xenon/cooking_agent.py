@@ -52,7 +52,6 @@ class CookingEpisode:
     """One episode.
 
     Attributes:
-        game: name of the game.
         success: whether the plan was completed and the meal eaten.
         steps: all timesteps, in order.
     """
@@ -72,8 +71,6 @@ class CookingKnowledge:
         tools: Ĝ: v -> the one tool that it is believed to require.
         rejected: v -> tools that revisions took away from it, oldest first.
         failures: v -> failed attempts in words, oldest first; only `ScCook` keeps them.
-        revisions: number of revisions.
-        episodes: number of finished episodes.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
@@ -90,7 +87,6 @@ class Cook(Xenon):
     """Keeps the tool of every cookbook action as predicted, and rules out actions by FAM.
 
     Attributes:
-        roles: who answers.
         known: what the agent has learnt of tools; `knowledge` stays empty.
         seed: of the agent's draws.
     """
@@ -201,9 +197,7 @@ async def cook(world: Cooking, meal: Meal, *, agent: Cook, max_steps: int) -> Co
     """Follows the cookbook for an episode, and learns from every timestep.
 
     Args:
-        world: of the meal.
-        meal: at its beginning.
-        agent: predicts tools, chooses executable actions, and learns from both.
+        meal: at its beginning, in `world`.
         max_steps: timesteps after which the episode ends.
     """
     await agent.expect(v for v, _ in meal.recipe)

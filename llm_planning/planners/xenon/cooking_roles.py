@@ -17,13 +17,11 @@ from llm_planning.roles.llm import fields_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from random import Random
-    from typing import TypeVar
 
     from llm_planning.planners.xenon.roles import ActionQuestion, ToolQuestion
     from llm_planning.roles import Role
+    from llm_planning.roles.llm import QuestionT
     from llm_serving.engine import Engine
-
-    QuestionT = TypeVar("QuestionT")
 
 
 def _likeliest(
@@ -58,11 +56,11 @@ TOOL: ScoredRole[ToolQuestion, str] = _likeliest(
     "tool",
     ("examples", "failures", "question"),
     choices=lambda _: TOOLS,
-    values_of=lambda asked: {**fields_of(asked), "failures": asked.failures[-LATEST:]},
+    values_of=lambda question: {**fields_of(question), "failures": question.failures[-LATEST:]},
     rule=Rule(
-        right=lambda asked: RULES[asked.item].tools[0],
+        right=lambda question: RULES[question.item].tools[0],
         wrong=_another_tool,
-        situation=lambda asked: (asked.item, len(asked.failures)),
+        situation=lambda question: (question.item, len(question.failures)),
     ),
     tools=TOOLS,
 )
@@ -71,8 +69,8 @@ TOOL: ScoredRole[ToolQuestion, str] = _likeliest(
 ACTION: ScoredRole[ActionQuestion, str] = _likeliest(
     "action",
     ("examples", "options", "failures", "question"),
-    choices=lambda asked: asked.options,
-    values_of=lambda asked: {**fields_of(asked), "failures": asked.analyses[-LATEST:]},
+    choices=lambda question: question.options,
+    values_of=lambda question: {**fields_of(question), "failures": question.analyses[-LATEST:]},
     rule=chosen({v: rule.action for v, rule in RULES.items()}),
 )
 """Which executable action carries a cookbook action out."""

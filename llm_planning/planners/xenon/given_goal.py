@@ -77,9 +77,8 @@ async def obtain(
     If all actions of an item are ruled out, its failures are forgotten. The graph is not revised.
 
     Args:
-        goal: g.
         world: at the beginning of an episode.
-        agent: plans with knowledge as `fixed` returns it.
+        agent: plans with knowledge as `fixed_knowledge` returns it.
         truth: the true knowledge, which tells the requirements that a plan leaves out.
         until: the horizon, in environment steps.
     """
@@ -99,11 +98,10 @@ async def obtain(
     )
 
 
-def fixed(graph: DependencyGraph, goal: str, kept: Collection[str]) -> Knowledge:
+def fixed_knowledge(graph: DependencyGraph, goal: str, kept: Collection[str]) -> Knowledge:
     """Returns knowledge that experience does not change: all of its items count as obtained.
 
     Args:
-        graph: Ĝ.
         goal: g, which the graph may lack.
         kept: items that stay when they are required.
     """
@@ -114,7 +112,6 @@ def true_knowledge(book: RuleBook, items: Collection[str], goal: str) -> Knowled
     """Returns knowledge with 𝒢*, the oracle graph.
 
     Args:
-        book: the rules.
         items: the nodes of the graph, including all that they require.
         goal: g.
     """
@@ -124,7 +121,7 @@ def true_knowledge(book: RuleBook, items: Collection[str], goal: str) -> Knowled
         rule = book.rule(item)
         graph.require(item, rule.requirements, makes=rule.makes)
         kept.update(rule.kept)
-    return fixed(graph, goal, kept)
+    return fixed_knowledge(graph, goal, kept)
 
 
 async def play(
@@ -152,9 +149,7 @@ async def play(
     Args:
         run: its task is g.
         world: at the beginning of an episode.
-        agent: plans with knowledge as `fixed` returns it.
-        truth: the true knowledge.
-        book: the rules.
+        agent: plans with knowledge as `fixed_knowledge` returns it.
         until: the horizon, in environment steps.
         judged_by: name of the world, as the basis of success.
         asking: who answers; None for nobody.
@@ -213,10 +208,6 @@ async def select(run: Run[ItemWorld, SelectionSettings], *, agent: type[Xenon]) 
 
     Args:
         run: its task is the goal item.
-        agent: chooses the actions.
-
-    Raises:
-        UnknownGoalError: there is no such goal.
     """
     settings = run.settings
     world = run.world.text_world(run.world.rules(run.seed).book)

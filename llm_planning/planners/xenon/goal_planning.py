@@ -33,7 +33,7 @@ from llm_planning.environments.minecraft.items.goals import GOALS_67
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.asking import MinecraftAsking, always_intervene
 from llm_planning.planners.xenon.baselines import SuccessesOnly, TrueActions
-from llm_planning.planners.xenon.given_goal import fixed, play, true_knowledge
+from llm_planning.planners.xenon.given_goal import fixed_knowledge, play, true_knowledge
 from llm_planning.planners.xenon.graph import (
     PLANS,
     DependencyGraph,
@@ -79,7 +79,6 @@ def caption_of(world: SimulatedWorld, asking: Asking, *, see: See) -> Caption:
     """Says in words what a controller sees (Figure 17, first step).
 
     Args:
-        world: of the controller.
         asking: answers `caption` by a model that reads images, unless only words are shown.
         see: `words` takes the world's own sentence, `picture` what a vision model says of its
             picture, and `both` one after the other.
@@ -134,7 +133,6 @@ class SuccessesTakenOver(SuccessesOnly):
     """Reuses the successes of a saved FAM, not its failures (Table 17)."""
 
     def __post_init__(self) -> None:
-        """Forgets the failures."""
         self.memory.restore({**self.memory.to_json(), "failures": {}})
 
 
@@ -146,7 +144,6 @@ async def plan_and_act(run: Run[ItemWorld, PlanningSettings], *, agent: type[Xen
         agent: plans; with CRe it is `Reprompting`.
 
     Raises:
-        UnknownGoalError: there is no such goal.
         SavedKnowledgeError: the file of the learned graph cannot be read.
     """
     goal, settings = run.task, run.settings
@@ -183,11 +180,7 @@ async def plan_and_act(run: Run[ItemWorld, PlanningSettings], *, agent: type[Xen
 
 
 async def plan_with_true_actions(run: Run[ItemWorld, ControllerSettings]) -> Outcome:
-    """OracleActionPlanner: carries out the correct plan, the upper bound (Appendix K.4).
-
-    Raises:
-        UnknownGoalError: there is no such goal.
-    """
+    """OracleActionPlanner: carries out the correct plan, the upper bound (Appendix K.4)."""
     text = run.world.text_world(run.world.rules(run.seed).book)
     world = _simulated(text, run, patience=PATIENCE)
     truth = true_knowledge(text.book, world.items, run.task)
@@ -238,7 +231,7 @@ async def _believed(
     if settings.graph not in {TRUTH, FIRST}:
         saved = Saved.load(Path(settings.graph))
         saved.recall(memory)
-        return fixed(saved.graph(), goal, saved.kept)
+        return fixed_knowledge(saved.graph(), goal, saved.kept)
     known = Knowledge(DependencyGraph(GOALS_67))
     demonstrate(
         PLANS,
@@ -251,4 +244,4 @@ async def _believed(
     await predict_requirements(
         known, predict=asking.predict, similar=similar, k=settings.k, most=settings.most
     )
-    return fixed(known.graph, goal, known.kept)
+    return fixed_knowledge(known.graph, goal, known.kept)

@@ -94,7 +94,6 @@ class DependencyGraph:
         """Replaces the incoming edges of an item, and adds its requirements to V̂.
 
         Args:
-            item: v.
             requirements: the new R(v).
             makes: how many of v one action gives.
 
@@ -125,7 +124,6 @@ class DependencyGraph:
         """Returns all items that require an item, directly or not, in the order of V̂.
 
         Args:
-            item: v.
             sparing: items to leave out, with the items that require v through these only.
         """
         found = {item}
@@ -158,7 +156,6 @@ def ancestors(item: str, required: Mapping[str, Iterable[str]]) -> set[str]:
     """Returns all items that an item requires, directly or not.
 
     Args:
-        item: v.
         required: item -> the items that it requires; it may be cyclic, and then v can be its own
             ancestor.
     """
@@ -185,7 +182,6 @@ def aggregate(
     quantity counts. An action that gives several items at once is taken as many times less often.
 
     Args:
-        graph: Ĝ.
         goal: g; one more of it is wanted than the inventory has.
         inventory: item -> count.
         kept: items that stay when they are required, such as a crafting table.
@@ -240,8 +236,6 @@ def experienced(
 
     Args:
         used: items used and their quantities, as `World.step` returns them.
-        before: the inventory before.
-        after: the inventory afterwards.
 
     Returns:
         The used items. If there are none, the highest-tier pickaxe in the inventory, if any. And
@@ -382,10 +376,7 @@ async def predict_requirements(
 
     Args:
         knowledge: its Ĝ has V_0 and the demonstrated items.
-        predict: the LLM.
-        similar: ranks items by their names.
         k: K, number of examples in a question.
-        most: most items to ask for.
     """
     known = knowledge.graph
     experienced_items = frozenset(knowledge.demonstrated)

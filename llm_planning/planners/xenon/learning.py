@@ -66,23 +66,23 @@ async def learn(
         SavedKnowledgeError: the file cannot be written, or is of another run.
     """
     engines, settings, seed = run.engines, run.settings, run.seed
-    what = run_of(
+    identity = run_of(
         settings, run.world.settings, agent=agent, task=run.task, model=engines.name, seed=seed
     )
     path = Path(at_home(settings.save))
     if settings.save:
-        Saved.of(path, what)
+        Saved.of(path, identity)
     game, wanted, perturbed = game_rules(), run.world.goals, run.world.rules(seed)
     if settings.change_at and not perturbed.items:
         raise SettingsError(
             f"change_at={settings.change_at}: no rules change; give requirements or actions above 0"
         )
     unperturbed = run.world.text_world(game)
-    told = unperturbed.items if settings.names == "all" else wanted
+    names = unperturbed.items if settings.names == "all" else wanted
     roles = MinecraftAsking(
-        unperturbed, engines, settings, seed=seed, names=told if closed else None
+        unperturbed, engines, settings, seed=seed, names=names if closed else None
     )
-    known = Knowledge(DependencyGraph(told))
+    known = Knowledge(DependencyGraph(names))
     memory = ActionMemory(unperturbed.verbs, x0=settings.x0)
     learner = AGENTS[agent](
         knowledge=known,
@@ -117,7 +117,7 @@ async def learn(
     for episode in range(settings.episodes):
         await learning.play(_world(world, settings, seed, episode), begun=episode * settings.steps)
         if settings.save:
-            save_knowledge(path, known, memory, run=what, episodes=episode + 1)
+            save_knowledge(path, known, memory, run=identity, episodes=episode + 1)
     return learning_outcome(
         LearningResult(
             goals=wanted,
@@ -138,8 +138,6 @@ class _Learning:
     """A run, and how far it has come.
 
     Attributes:
-        agent: learns.
-        settings: of the run.
         perturbed: the rules, and the items that they change.
         truth: goal -> its requirements now.
         curve: N_true and the goals obtained over time.

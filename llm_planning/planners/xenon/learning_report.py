@@ -106,7 +106,9 @@ def learning_outcome(
     right = {v for v in goals if known.graph.requirements(v) == truth[v]}
     changed = [v for v in result.perturbed.items if v in truth]
     obtainable = _obtainable(result)
-    invented = _after_the_invented(result.before, goals, book)
+    misled = _after_the_invented(result.before, goals, book)
+    predicted = result.initial.predicted
+    rows = quality(predicted, book).rows() if predicted else {}
     metrics: dict[str, Any] = {
         "success_basis": "not judged",
         "ega": len(right) / len(goals),
@@ -117,16 +119,16 @@ def learning_outcome(
             for group, members in GOAL_GROUPS_67.items()
         },
         "relearnt": _share(changed, right & known.obtained),
-        "initially_right": sum(_is_told(result, v) for v in goals),
-        "hallucinated_descendants": len(invented),
-        "learnt_descendants": len(invented & right),
-        "learnt_descendants_share": _share(sorted(invented), right),
+        "initially_right": sum(_right_beforehand(result, v) for v in goals),
+        "hallucinated_descendants": len(misled),
+        "learnt_descendants": len(misled & right),
+        "learnt_descendants_share": _share(sorted(misled), right),
         "learnt_unobtainable": _share([v for v in goals if v not in obtainable], right),
         "revisions": sum(count - 1 for count in known.revisions.values()),
         "inadmissible": sum(count > settings.c0 for count in known.revisions.values()),
         "known_items": len(known.graph.items),
         "unasked_items": len(result.initial.unasked),
-        **_quality(result.initial, book),
+        **{f"prior_{row}": value for row, value in rows.items()},
     }
     wrong = [v for v in goals if v not in right]
     return Outcome(
@@ -138,7 +140,7 @@ def learning_outcome(
             "oracles": list(oracles),
             "changed": list(result.perturbed.items),
             "demonstrated": sorted(result.demonstrated),
-            "predicted": {v: dict(r) for v, r in result.initial.predicted.items()},
+            "predicted": {v: dict(r) for v, r in predicted.items()},
             "cyclic": list(result.initial.cyclic),
             "unasked": list(result.initial.unasked),
             "graph": {v: dict(known.graph.requirements(v)) for v in known.graph.items},
@@ -171,12 +173,12 @@ def _obtainable(result: LearningResult) -> set[str]:
     book = result.perturbed.book
     sound: set[str] = set()
     for v in book.closure(result.goals):
-        if _is_told(result, v) and sound.issuperset(book.requirements(v)):
+        if _right_beforehand(result, v) and sound.issuperset(book.requirements(v)):
             sound.add(v)
     return sound.intersection(result.goals)
 
 
-def _is_told(result: LearningResult, item: str) -> bool:
+def _right_beforehand(result: LearningResult, item: str) -> bool:
     """Whether the requirements and the action of an item were right beforehand."""
     right = result.before.requirements(item) == result.perturbed.book.requirements(item)
     return right and item in result.before and item not in result.perturbed.actions
@@ -188,12 +190,6 @@ def _after_the_invented(
     """Returns the goals that seemed to require an item that does not exist."""
     invented = {u for u in before.items if u not in book}
     return {v for v in goals if not invented.isdisjoint(before.ancestors(v))}
-
-
-def _quality(initial: Initial, book: RuleBook) -> dict[str, float]:
-    if not initial.predicted:
-        return {}
-    return {f"prior_{row}": value for row, value in quality(initial.predicted, book).rows().items()}
 
 
 def _share(items: Collection[str], right: set[str]) -> float | None:

@@ -67,7 +67,6 @@ class Knowledge:
         """Takes note of an item that a human-written plan obtained.
 
         Args:
-            item: v.
             used: R_exp(v).
             makes: how many one action gave.
             kept: items of `used` that stayed.
@@ -206,7 +205,7 @@ class ActionMemory:
             ValueError: they contain an action that is not in this memory's 𝒜.
         """
         counts = [*saved["successes"].values(), *saved["failures"].values()]
-        strange = {action for one in counts for action in one} - {*self.actions}
+        strange = {action for by_action in counts for action in by_action} - {*self.actions}
         if strange:
             raise ValueError(f"actions {sorted(strange)} are not among {', '.join(self.actions)}")
         self._successes = {item: dict(counts) for item, counts in saved["successes"].items()}
@@ -267,6 +266,6 @@ class Similar:
         if index is None or k < 1:
             return []
         if item not in self._rankings:
-            found = index.search(index.vector(item), len(index))
-            self._rankings[item] = tuple(match.key for match in found if match.key != item)
+            matches = index.search(index.vector(item), len(index))
+            self._rankings[item] = tuple(match.key for match in matches if match.key != item)
         return list(islice((name for name in self._rankings[item] if name in among), k))

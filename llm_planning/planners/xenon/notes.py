@@ -30,7 +30,7 @@ class Belief(NamedTuple):
     revisions: int
 
 
-class _Told(NamedTuple):
+class _Traced(NamedTuple):
     """A belief, C(v) when the agent began to have it, and what the trace says of it."""
 
     belief: Belief
@@ -50,22 +50,22 @@ class GraphNotes:
 
     def __init__(self, beliefs: Callable[[], Iterator[tuple[str, Belief]]]) -> None:
         self._beliefs = beliefs
-        self._told: dict[str, _Told] = {}
+        self._traced: dict[str, _Traced] = {}
 
-    def tell(self) -> None:
+    def trace_changes(self) -> None:
         """Adds an event with the beliefs that have changed since the last one, if any have."""
         if (trace := tracing()) is None:
             return
         changed = {}
         for item, belief in self._beliefs():
-            last = self._told.get(item)
+            last = self._traced.get(item)
             if last is not None and belief == last.belief:
                 continue
             since = belief.revisions
             if last is not None and belief.requires == last.belief.requires:
                 since = min(since, last.since)
             line = _line(belief, wrong=belief.revisions > since)
-            self._told[item] = _Told(belief, since, line)
+            self._traced[item] = _Traced(belief, since, line)
             if last is None or line != last.line:
                 changed[item] = line
         if changed:
@@ -90,10 +90,10 @@ def notes_on(knowledge: Knowledge, memory: ActionMemory) -> GraphNotes:
         )
         if now == seen:
             return
-        seen, shown = now, knowledge.succeeded
+        seen, learnt = now, knowledge.succeeded
         for v in graph.items:
             required, revisions = graph.requirements(v), knowledge.revision_count(v)
-            yield v, Belief(required, actions.get(v), v in shown, revisions)
+            yield v, Belief(required, actions.get(v), v in learnt, revisions)
 
     return GraphNotes(beliefs)
 
@@ -110,8 +110,6 @@ def note_step(subgoal: Subgoal, goal: str, world: World, *, failed: bool, done: 
         subgoal: with its outcome.
         goal: what it was for.
         world: afterwards.
-        failed: whether an attempt failed.
-        done: whether the episode has ended.
     """
     if (trace := tracing()) is None:
         return

@@ -122,12 +122,12 @@ class Refutations:
         """
         if not self.refutes(item, least):
             known = self.refuted.get(item, ())
-            beyond = [one for one in known if not _covers(least, one)]
+            beyond = [inventory for inventory in known if not _covers(least, inventory)]
             self.refuted[item] = [*beyond, {u: n for u, n in least.items() if n}]
 
     def refutes(self, item: str, requirements: Mapping[str, int]) -> bool:
         """Whether all actions failed at an item although the inventory met these requirements."""
-        return any(_covers(one, requirements) for one in self.refuted.get(item, ()))
+        return any(_covers(inventory, requirements) for inventory in self.refuted.get(item, ()))
 
     def begin_review(self, obtained: int) -> bool:
         """Notes the number of obtained items; returns whether it differs from the last review's."""

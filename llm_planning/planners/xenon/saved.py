@@ -131,8 +131,8 @@ class Record(_Part):
             there, here = saved.run.get(key), run.get(key)
             if there != here:
                 raise SavedKnowledgeError(
-                    f"{save} was learnt with {key}={_told(there)}, and this run has "
-                    f"{key}={_told(here)}: name another file, or delete this one to begin anew"
+                    f"{save} was learnt with {key}={_readable(there)}, and this run has "
+                    f"{key}={_readable(here)}: name another file, or delete this one to begin anew"
                 )
         return saved
 
@@ -165,7 +165,7 @@ def run_of(*settings: Settings, **named: object) -> dict[str, object]:
         *settings: of the planner and of the world.
         **named: what is run beside the settings.
     """
-    values = {key: value for one in settings for key, value in one.to_json().items()}
+    values = {key: value for part in settings for key, value in part.to_json().items()}
     return named | {key: value for key, value in values.items() if key not in {"episodes", "save"}}
 
 
@@ -197,7 +197,7 @@ def _no_knowledge(path: Path, reason: str) -> SavedKnowledgeError:
     )
 
 
-def _told(value: object) -> str:
+def _readable(value: object) -> str:
     return value if isinstance(value, str) and len(value) <= _LONGEST_PLACE else quote(value)
 
 
@@ -222,7 +222,7 @@ class Saved(Record):
         Raises:
             SavedKnowledgeError: it has a cycle.
         """
-        rules = {item: (one.requirements, one.makes) for item, one in self.items.items()}
+        rules = {item: (entry.requirements, entry.makes) for item, entry in self.items.items()}
         try:
             return DependencyGraph.of(rules)
         except CyclicGraphError as error:
@@ -240,14 +240,7 @@ def save_knowledge(
     """Writes the file that `Saved.load` reads.
 
     Args:
-        path: of the file.
-        known: the agent's knowledge.
-        memory: its action memory.
         run: name -> value of what is run.
-        episodes: number of finished episodes.
-
-    Raises:
-        SavedKnowledgeError: the file cannot be written.
     """
     graph = known.graph
     Saved.write(

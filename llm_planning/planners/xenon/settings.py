@@ -51,7 +51,7 @@ class MinecraftSettings(RoleSettings):
     profile = Profile(
         "table12",
         Errors(rate=TABLE_12.right_items, kind="sticky"),
-        errors_text="the errors of Table 12",
+        description="the errors of Table 12",
     )
     read_when: ClassVar[ReadWhen] = {"right_action": [when("roles", "table12")]}
 
@@ -233,7 +233,7 @@ class CookingSettings(RoleSettings):
     """
 
     known_roles = ROLES
-    profile = Profile("sticky-40", Errors(rate=0.6, kind="sticky"), errors_text="40 % errors")
+    profile = Profile("sticky-40", Errors(rate=0.6, kind="sticky"), description="40 % errors")
 
     episodes: int = Field(100, ge=1)
     max_steps: int = Field(50, ge=1)

@@ -112,7 +112,7 @@ SPECS: tuple[PlannerSpec, ...] = (
         run=partial(learn, agent="adam"),
         roles=("choose",),
         read_when={
-            **{key: one for key, one in _NO_ANALOGY.items() if key != "alpha_i"},
+            **{key: conditions for key, conditions in _NO_ANALOGY.items() if key != "alpha_i"},
             "most": [never("it asks for no requirements")],
         },
     ),
@@ -120,7 +120,7 @@ SPECS: tuple[PlannerSpec, ...] = (
         name="deckard",
         summary="DECKARD: requirements as predicted, successful actions kept",
         run=partial(learn, agent="deckard"),
-        read_when={key: one for key, one in _NO_ANALOGY.items() if key != "c0"},
+        read_when={key: conditions for key, conditions in _NO_ANALOGY.items() if key != "c0"},
     ),
     _LEARNER(
         name="rand",

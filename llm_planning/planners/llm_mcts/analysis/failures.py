@@ -39,9 +39,9 @@ LOSSES: Final[tuple[Loss, ...]] = ("policy", "model", "search")
 def helps(world: KnownHousehold, state: State, action: str) -> bool:
     """Whether an action brings the goal nearer in a state."""
     rules, expert = world.rules, world.expert
-    for one in rules.actions(state):
-        if str(one) == action:
-            after = rules.after(state, one)
+    for candidate in rules.actions(state):
+        if str(candidate) == action:
+            after = rules.after(state, candidate)
             return not isinstance(after, str) and expert.length(after) < expert.length(state)
     return False
 
@@ -52,20 +52,17 @@ def loss_of(
     """Why an action is lost; None if it helps.
 
     Args:
-        action: that was taken.
-        decision: how.
         state: the real one.
         belief: the agent's; its goal is the real one.
-        world: the home.
     """
     if helps(world, state, action):
         return None
     believed = likeliest(belief, world.expert)
     if helps(world, believed, action):
         return "model"
-    most = max(one.prior for one in decision.options)
-    liked = (one.action for one in decision.options if one.prior == most)
-    helpful = any(helps(world, state, one) or helps(world, believed, one) for one in liked)
+    most = max(option.prior for option in decision.options)
+    liked = (option.action for option in decision.options if option.prior == most)
+    helpful = any(helps(world, state, choice) or helps(world, believed, choice) for choice in liked)
     return "search" if helpful else "policy"
 
 
@@ -94,6 +91,6 @@ def failure_metrics(
         loss_of(action, decision, state=state, belief=belief, world=world)
         for (action, state), decision, belief in zip(moves, decisions, beliefs, strict=True)
     )
-    most = max(LOSSES, key=lambda one: lost[one])
+    most = max(LOSSES, key=lambda loss: lost[loss])
     failure = None if success else most if lost[most] else "time"
-    return {"failure": failure, **{f"lost_{one}": lost[one] for one in LOSSES}}
+    return {"failure": failure, **{f"lost_{loss}": lost[loss] for loss in LOSSES}}

@@ -54,8 +54,6 @@ class Times:
     """What is the product of two numbers?
 
     Attributes:
-        first: a factor.
-        second: the other one.
         digits: the most digits of either.
     """
 
@@ -73,17 +71,19 @@ def _largest(digits: int) -> int:
     return int(10**digits - 1) ** 2
 
 
-class Said(BaseModel):
+class Product(BaseModel):
     """A product as a model writes it."""
 
     product: int
 
 
 @cache
-def answer_model(digits: int) -> type[Said]:
+def answer_model(digits: int) -> type[Product]:
     """The answers about numbers of so many digits: those that a product of two of them may be."""
     number: Any = Annotated[int, Field(ge=0, le=_largest(digits))]
-    return create_model(Said.__name__, __base__=Said, __doc__=Said.__doc__, product=(number, ...))
+    return create_model(
+        Product.__name__, __base__=Product, __doc__=Product.__doc__, product=(number, ...)
+    )
 
 
 @cache
@@ -105,21 +105,21 @@ def product_role(name: str, digits: int) -> RoleSpec[Times, int]:
         digits: the most digits of a factor.
     """
 
-    def wrong(asked: Times, rng: Random) -> int:
-        drawn = rng.randrange(asked.largest)
-        return drawn + (drawn >= asked.first * asked.second)
+    def wrong(question: Times, rng: Random) -> int:
+        drawn = rng.randrange(question.largest)
+        return drawn + (drawn >= question.first * question.second)
 
     return RoleSpec(
         name=name,
         asks=Times,
         prompt=prompt,
         writes=partial(answer_model, digits),
-        read=lambda _, said: int(said.product),
+        read=lambda _, written: int(written.product),
         rule=Rule(
-            right=lambda asked: asked.first * asked.second,
+            right=lambda question: question.first * question.second,
             wrong=wrong,
-            situation=lambda asked: ((asked.first, asked.second),),
-            kinds=Kinds(names=SIZES, of=lambda asked: SIZES[asked.digits - 1]),
+            situation=lambda question: ((question.first, question.second),),
+            kinds=Kinds(names=SIZES, of=lambda question: SIZES[question.digits - 1]),
         ),
     )
 
@@ -144,7 +144,7 @@ async def l_model_multiplication(run: Run[Multiplication, MultiplicationSettings
     pairs = [(a, b) for a in range(10) for b in range(10)]
     facts = dict(zip(pairs, await gather(ask(Times(a, b, 1)) for a, b in pairs), strict=True))
     used = facts_used(first, second)
-    wrong = {(a, b) for (a, b), said in facts.items() if said != a * b}
+    wrong = {(a, b) for (a, b), product in facts.items() if product != a * b}
     return await _carried_out(
         long_multiplication(first, second, facts),
         run,
@@ -163,8 +163,6 @@ def long_multiplication(first: int, second: int, facts: Mapping[tuple[int, int],
     """Multiplies as it is done by hand: with products of digits alone, each added at its place.
 
     Args:
-        first: a factor.
-        second: the other one.
         facts: (digit of `first`, digit of `second`) -> what their product is said to be.
 
     Example:

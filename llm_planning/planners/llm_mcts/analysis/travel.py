@@ -59,7 +59,7 @@ async def l_model(run: Run[Travel, FlightSearchSettings]) -> Outcome:
         found.cities,
         asking,
         metrics={"expansions": found.expansions, "cities_reached": found.reached},
-        trace={"said": {city: list(found.said[city]) for city in found.cities[:-1]}},
+        trace={"said": {city: list(found.flights[city]) for city in found.cities[:-1]}},
     )
 
 
@@ -71,13 +71,13 @@ class Found:
         cities: of the journey, both ends included; empty if none was found.
         expansions: the cities whose flights were looked at.
         reached: the cities that they led to, the start included.
-        said: of each city that was looked at what was said of its flights.
+        flights: out of each city that was looked at, as they were named.
     """
 
     cities: Cities
     expansions: int
     reached: int
-    said: Mapping[str, Cities]
+    flights: Mapping[str, Cities]
 
 
 async def uniform_cost(
@@ -92,34 +92,30 @@ async def uniform_cost(
 
     Args:
         ask: the direct flights out of a city.
-        journey: from where to where.
         expansions: the most cities that are looked at.
         width: the most that are asked about at once. The result is the same for every width; with
             more, some are asked about in vain.
-
-    Raises:
-        Exception: an error of `ask`, unchanged.
     """
     before: dict[str, str | None] = {journey.start: None}
-    said: dict[str, Cities] = {}
+    flights: dict[str, Cities] = {}
     depth = [journey.start]
-    while depth and len(said) < expansions:
+    while depth and len(flights) < expansions:
         following: list[str] = []
-        allowed = depth[: expansions - len(said)]
+        allowed = depth[: expansions - len(flights)]
         for first in range(0, len(allowed), width):
-            asked = allowed[first : first + width]
-            answers = await gather(ask(city) for city in asked)
-            for city, ends in zip(asked, answers, strict=True):
-                said[city] = ends
+            batch = allowed[first : first + width]
+            answers = await gather(ask(city) for city in batch)
+            for city, ends in zip(batch, answers, strict=True):
+                flights[city] = ends
                 for end in ends:
                     if end in before:
                         continue
                     before[end] = city
                     following.append(end)
                     if end == journey.goal:
-                        return Found(_way(before, end), len(said), len(before), said)
+                        return Found(_way(before, end), len(flights), len(before), flights)
         depth = following
-    return Found((), len(said), len(before), said)
+    return Found((), len(flights), len(before), flights)
 
 
 def _way(before: Mapping[str, str | None], goal: str) -> Cities:
@@ -133,7 +129,6 @@ def failure_of(world: Travel, cities: Sequence[str]) -> tuple[str, str] | None:
     """What is wrong with a journey, and where; None if it is right.
 
     Args:
-        world: knows the flights.
         cities: of the journey, both ends included.
     """
     if len(cities) < 2:

@@ -83,10 +83,6 @@ class FlightSearchSettings(RouteSettings):
 Cities: TypeAlias = tuple[str, ...]
 
 
-def _one(flights: Cities, others: Cities, rng: Random) -> Sequence[str]:  # noqa: ARG001
-    return rng.sample(others, min(1, len(others)))
-
-
 def _half(flights: Cities, others: Cities, rng: Random) -> Sequence[str]:
     kept = rng.sample(flights, len(flights) // 2)
     mixed = kept + rng.sample(others, min(len(flights) - len(kept), len(others)))
@@ -94,19 +90,11 @@ def _half(flights: Cities, others: Cities, rng: Random) -> Sequence[str]:
     return mixed
 
 
-def _all(flights: Cities, others: Cities, rng: Random) -> Sequence[str]:
-    return rng.sample(others, min(len(flights), len(others)))
-
-
-def _none(flights: Cities, others: Cities, rng: Random) -> Sequence[str]:  # noqa: ARG001
-    return ()
-
-
 MISTAKES: Final[Mapping[str, Callable[[Cities, Cities, Random], Sequence[str]]]] = {
-    "one": _one,
+    "one": lambda _, others, rng: rng.sample(others, min(1, len(others))),
     "half": _half,
-    "all": _all,
-    "none": _none,
+    "all": lambda flights, others, rng: rng.sample(others, min(len(flights), len(others))),
+    "none": lambda *_: (),
 }
 """How a list can be wrong: it names one city to which there is no flight; half of the flights, and
 as many others as are missing; as many others as there are flights; no city at all."""
@@ -131,9 +119,9 @@ def knowledge_rule(graph: FlightGraph, kinds: Sequence[str] = ()) -> Rule[str, C
 
     def wrong(city: str, rng: Random) -> Cities | None:
         flights = right(city)
-        others = tuple(one for one in graph.cities if one != city and one not in flights)
-        said = tuple(MISTAKES[rng.choice(tuple(kinds or MISTAKES))](flights, others, rng))
-        return None if said == flights else said
+        others = tuple(other for other in graph.cities if other != city and other not in flights)
+        cities = tuple(MISTAKES[rng.choice(tuple(kinds or MISTAKES))](flights, others, rng))
+        return None if cities == flights else cities
 
     return Rule(
         right=right,
@@ -151,14 +139,14 @@ def route_by(known: Role[str, Cities], graph: FlightGraph) -> Role[Pair, Cities]
         graph: the real flights.
     """
 
-    async def route(asked: Pair, /) -> Cities:
-        cities = [asked.start]
-        while (here := cities[-1]) != asked.goal:
-            said = await known(here)
-            if said == graph.flights.get(here, ()):
-                following = (graph.way(here, asked.goal) or ())[1:2]
+    async def route(pair: Pair, /) -> Cities:
+        cities = [pair.start]
+        while (here := cities[-1]) != pair.goal:
+            flights = await known(here)
+            if flights == graph.flights.get(here, ()):
+                following = (graph.way(here, pair.goal) or ())[1:2]
             else:
-                following = tuple(one for one in said if not graph.is_direct(here, one))[:1]
+                following = tuple(city for city in flights if not graph.is_direct(here, city))[:1]
             cities += following
             if not following or following[0] in cities[:-1]:
                 break
@@ -207,7 +195,7 @@ def route_role(world: Travel, settings: RouteSettings, *, seed: int) -> RoleSpec
         name=ROUTE,
         asks=Pair,
         prompt=partial(_prompt, ROUTE, "journey", 0),
-        values_of=lambda asked: {"start": spelled(asked.start), "goal": spelled(asked.goal)},
+        values_of=lambda pair: {"start": spelled(pair.start), "goal": spelled(pair.goal)},
         **_cities(world.graph, most, settings, seed=seed),
     )
 
@@ -238,7 +226,7 @@ def _cities(graph: FlightGraph, most: int, settings: RouteSettings, *, seed: int
     sampling = Sampling(temperature=settings.temperature, seed=seed)
     return {
         "writes": partial(cities_answer, graph, most),
-        "read": lambda _, said: tuple(graph.named(one) or one for one in said.cities),
+        "read": lambda _, written: tuple(graph.named(city) or city for city in written.cities),
         "sampling": lambda _: sampling,
     }
 
@@ -252,7 +240,8 @@ class RouteAsking(Asking):
     def oracles(self) -> list[dict[str, object]]:
         """The oracle of flights, as that of the route."""
         return [
-            {**one, "role": ROUTE, "key": f"({FLIGHTS}) {one['key']}"} for one in super().oracles
+            {**oracle, "role": ROUTE, "key": f"({FLIGHTS}) {oracle['key']}"}
+            for oracle in super().oracles
         ]
 
     def errors_of(self, role: str) -> Errors | None:  # noqa: ARG002 - there is one role
@@ -265,10 +254,10 @@ class RouteAsking(Asking):
         known = super().by_rules(RoleRules(name=FLIGHTS, rule=knowledge_rule(graph)))
         if known is None:
             return None
-        way = route_by(known, graph)
+        route = route_by(known, graph)
 
-        async def ask(asked: Pair, /) -> Cities:
-            cities = await way(asked)
+        async def ask(pair: Pair, /) -> Cities:
+            cities = await route(pair)
             self._language.check(map(Flight, cities))
             return cities
 
