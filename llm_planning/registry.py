@@ -201,7 +201,8 @@ def _foreign(
         OwnCodeError: the user's file fails.
     """
     if own := load_own(name):
-        return own.found, name, own.source
+        found, source = own
+        return found, name, source
     entries = _announced(group)
     if name not in entries:
         kind = group.rpartition(".")[2].removesuffix("s")

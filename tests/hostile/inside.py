@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from .ending import Ending
+from .own_modules import forgotten
 from .tricks import Case
 
 MOST_MEMORY = 24 << 30
@@ -115,7 +116,7 @@ def run_inside(case: Case, captured: Captured) -> Ending:
 
     before = signal.signal(signal.SIGALRM, too_late)
     begun = time.monotonic()
-    with _surroundings(case):
+    with _surroundings(case), forgotten():
         try:
             # Again and again: what swallows the first one is stopped by another.
             signal.setitimer(signal.ITIMER_REAL, case.limit, 2.0)
