@@ -89,7 +89,7 @@ def _judged(spec: Spec, ground: Ground, run: Callable[[Case], Ending]) -> Verdic
             before,
             tree_of(case.place.root),
             # A file that is written stays, though its name cannot be told any more.
-            code=0 if re.search("true|full|>&-", case.shell) else ending.code,
+            code=0 if re.search("true|full", case.shell) else ending.code,
             writes=case.writes,
             caches=case.caches,
             root=case.place.root,
