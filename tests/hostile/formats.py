@@ -18,8 +18,9 @@ from .damage import (
     JSON,
     JSON_LINES,
     LINES,
+    MODEL_FILE,
+    MODEL_FOLDER,
     PDDL,
-    TEMPLATE,
     YAML,
     Damage,
     table,
@@ -38,7 +39,6 @@ class Format:
         calls: lines that read it; `{}` is the file's name.
         inside: file of a folder -> damage that befalls this file, by glob.
         in_cache: whether it lies in the cache folder.
-        in_config: whether it lies in the project's folder of configurations, which is copied.
         slow: whether it loads what takes seconds; not in the quick share.
     """
 
@@ -48,7 +48,6 @@ class Format:
     calls: tuple[str, ...]
     inside: str = ""
     in_cache: bool = False
-    in_config: bool = False
     slow: bool = False
 
     def damaged(self, place: Place, how: str, random: Random) -> str:
@@ -57,9 +56,6 @@ class Format:
         if self.in_cache:
             place.fill_cache()
             folder = place.cache
-        elif self.in_config:
-            place.configure()
-            folder = place.config
         else:
             place.good(self.good)
         target = folder / self.good
@@ -261,7 +257,7 @@ FORMATS: tuple[Format, ...] = (
     Format("effects", "effects", JSON, _READ_EFFECTS, inside="effects.json"),
     Format("effects: their lock", "effects", ANY_FILE, _READ_EFFECTS, inside=".lock"),
     Format("folder of effects", "effects", FOLDER, _READ_EFFECTS),
-    Format("folder of a model", "encoder", FOLDER, _READ_ENCODER),
+    Format("folder of a model", "encoder", MODEL_FOLDER, _READ_ENCODER),
     Format(
         "model",
         "encoder",
@@ -275,30 +271,10 @@ FORMATS: tuple[Format, ...] = (
     Format("answers", "responses.sqlite", _SQLITE, _READ_CACHE, in_cache=True),
     Format("vectors", "vectors.sqlite", _SQLITE, _READ_VECTORS, in_cache=True),
     Format("transitions", "transitions", _SQLITE, _READ_CACHE, inside="*.sqlite", in_cache=True),
-    Format("model: a JSON file", "encoder", JSON, _READ_ENCODER, inside="*.json", slow=True),
-    Format("model: its weights", "encoder", ANY_FILE, _READ_ENCODER, inside="*.safe*", slow=True),
-    Format("model: its tokens", "encoder", ANY_FILE, _READ_ENCODER, inside="vocab.txt", slow=True),
+    Format("model: a JSON file", "encoder", MODEL_FILE, _READ_ENCODER, inside="*.json", slow=True),
+    Format("model: its weights", "encoder", MODEL_FILE, _READ_ENCODER, inside="*.safe*", slow=True),
     Format(
-        "published table",
-        "too/oracles.published.yaml",
-        YAML,
-        ("report paper too oracles --from ledger", "report paper too --json"),
-        in_config=True,
-    ),
-    Format("paper", "too/paper.yaml", YAML, ("report paper too",), in_config=True),
-    Format(
-        "grid of a paper",
-        "too/oracles.yaml",
-        YAML,
-        ("report paper too oracles --from ledger", "report paper too", "report paper too oracles"),
-        in_config=True,
-    ),
-    Format(
-        "template of a paper",
-        "too/oracles.md.j2",
-        TEMPLATE,
-        ("report paper too oracles --from ledger",),
-        in_config=True,
+        "model: its tokens", "encoder", MODEL_FILE, _READ_ENCODER, inside="vocab.txt", slow=True
     ),
 )
 """Every format, and how commands meet it."""

@@ -143,9 +143,6 @@ def run_inside(case: Case, captured: Captured) -> Ending:
 def _surroundings(case: Case):
     from typer import completion
 
-    from llm_planning import model_configs
-    from llm_planning.experiments import papers
-
     before, here = dict(os.environ), os.getcwd()
     os.environ.update(case.environment)
     for name in case.unset:
@@ -154,19 +151,14 @@ def _surroundings(case: Case):
     tempfile.tempdir = None
     # Typer asks which shell started the process: here that is whoever started the tests.
     detect, completion._get_shell_name = completion._get_shell_name, lambda: "bash"
-    found = papers.config_folder
-    if case.place.config.exists():
-        papers.config_folder = lambda: case.place.config / "models"
     try:
         yield
     finally:
-        papers.config_folder = found
         completion._get_shell_name = detect
         os.chdir(here)
         os.environ.clear()
         os.environ.update(before)
         tempfile.tempdir = None
-        assert model_configs.config_folder is found
 
 
 PROGRAM = (sys.executable, "-m", "llm_planning.cli")
