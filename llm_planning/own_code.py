@@ -172,7 +172,8 @@ def _forget(paths: Iterable[Path]) -> None:
     """Lets modules be run anew."""
     files = set(map(str, paths))
     for name, module in list(sys.modules.items()):
-        if getattr(module, "__file__", None) in files:
+        # Not by `getattr`, for which lazy modules of libraries load whatever they can.
+        if getattr(module, "__dict__", {}).get("__file__") in files:
             del sys.modules[name]
 
 

@@ -16,8 +16,8 @@ def forgotten():
         for folder, tree in own_code._ran.items():
             own_code._forget(tree)
             for name, module in list(sys.modules.items()):
-                is_folder = getattr(module, "__file__", None) is None
-                places = getattr(module, "__path__", ()) if is_folder else ()
+                fields = getattr(module, "__dict__", {})  # a lazy one would load at `getattr`
+                places = fields.get("__path__", ()) if fields.get("__file__") is None else ()
                 if any(place.startswith(f"{folder}/") for place in places):
                     del sys.modules[name]
         own_code._ran.clear()
