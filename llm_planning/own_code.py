@@ -63,11 +63,6 @@ def told_of(error: BaseException) -> str:
         return type(error).__name__
 
 
-def is_own(name: str) -> bool:
-    """Whether a name has the form FILE.py:NAME."""
-    return _NAME.fullmatch(name) is not None
-
-
 def code_file(name: str) -> Path | None:
     """The file that looking up a name runs, links resolved; None for a name of another form.
 

@@ -7,14 +7,12 @@ import sys
 import pytest
 
 from llm_planning import Domain
-from llm_planning.own_code import OwnCodeError, is_own, load_own, own_source
+from llm_planning.own_code import OwnCodeError, code_file, load_own, own_source
 from llm_planning.registry import (
-    PLANNER_GROUP,
-    UnknownDomainError,
-    UnknownPlannerError,
+    UnknownNameError,
     find_domain,
     find_planner,
-    source_named,
+    planners,
 )
 
 WORLD = """
@@ -49,9 +47,9 @@ def file(tmp_path):
 
 
 def test_names():
-    assert is_own("a/b.py:Name")
+    assert code_file("a/b.py:Name")
     for name in ("too", "b.py", "b.py:", "b.py:1x", "b.txt:Name", ":Name"):
-        assert not is_own(name)
+        assert code_file(name) is None
         assert load_own(name) is None
 
 
@@ -62,9 +60,9 @@ def test_a_domain_and_a_planner_of_a_file(file):
     spec = find_planner(f"{file}:mine")
     assert (spec.name, spec.summary) == (f"{file}:mine", "Does nothing.")
     assert spec.source == domain.source
-    with pytest.raises(UnknownDomainError, match="is not a domain"):
+    with pytest.raises(UnknownNameError, match="is not a domain"):
         find_domain(f"{file}:NUMBER")
-    with pytest.raises(UnknownPlannerError, match="is not a planner"):
+    with pytest.raises(UnknownNameError, match="is not a planner"):
         find_planner(f"{file}:Walk")
 
 
@@ -134,11 +132,11 @@ def test_packages_announce_what_they_add(file, package):
     assert (spec.name, spec.summary) == ("stroll", "Does nothing.")
     assert spec.source == domain.source
     assert spec.source.origin == "their-worlds 1.0"
-    assert source_named(PLANNER_GROUP, "stroll") == spec.source
+    assert planners.source("stroll") == spec.source
     package("1.1", **entries, module=WORLD)
     assert find_planner("stroll").source != spec.source
-    assert source_named(PLANNER_GROUP, "uct") is None
-    with pytest.raises(UnknownDomainError, match="did you mean walk"):
+    assert planners.source("uct") is None
+    with pytest.raises(UnknownNameError, match="did you mean walk"):
         find_domain("wolk")
 
 
@@ -155,10 +153,10 @@ def test_packages_announce_what_they_add(file, package):
 def test_an_entry_of_a_package_that_will_not_do_is_one_line(package, module, says):
     package("1.0", planners="a = their_worlds:walk", domains="a = their_worlds:walk", module=module)
     entry = r"a \(their_worlds:walk of their-worlds 1\.0\) "
-    with pytest.raises(UnknownPlannerError, match=entry + says.format(kind="planner")) as raised:
+    with pytest.raises(UnknownNameError, match=entry + says.format(kind="planner")) as raised:
         find_planner("a")
     assert "\n" not in str(raised.value)
-    with pytest.raises(UnknownDomainError, match=entry + says.format(kind="domain")):
+    with pytest.raises(UnknownNameError, match=entry + says.format(kind="domain")):
         find_domain("a")
 
 
