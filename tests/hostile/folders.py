@@ -317,6 +317,17 @@ def template_alterations() -> list[Alteration]:
 # --- caches --------------------------------------------------------------------------------------
 
 
+def make_answers(path: Path) -> None:
+    """Writes a cache of one answer."""
+    from llm_serving.request import Completion, ModelIdentity, Usage
+    from llm_serving.response_store import ResponseCache
+
+    answers = ResponseCache(path)
+    answer = Completion(text="yes", token_ids=(1,), finish="stop", usage=Usage(calls=1))
+    answers.put(bytes(32), answer, ModelIdentity(name="m", revision="1", dtype="float32"))
+    answers.close()
+
+
 def _sql(*statements: str) -> Make:
     return lambda path: run_sql(path, *statements)
 

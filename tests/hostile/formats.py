@@ -139,6 +139,7 @@ _READ_SKILLS = (
 )
 _READ_EFFECTS = (f"{_EXECUTE} --set execution=direct --set effects={{}}",)
 _READ_CACHE = ("cache show", "cache show --json", "cache clear --yes", _PLAY)
+_READ_TRANSITIONS = (*_READ_CACHE[:-1], _PLAY.replace("trap-door", "gull-rock"))
 _READ_VECTORS = ("index build entries.txt --out built", "index search index stool", *_READ_CACHE)
 
 FORMATS: tuple[Format, ...] = (
@@ -237,11 +238,11 @@ FORMATS: tuple[Format, ...] = (
         "cache of transitions",
         "transitions",
         ANY_FILE,
-        _READ_CACHE,
+        _READ_TRANSITIONS,
         inside="*.sqlite",
         in_cache=True,
     ),
-    Format("folder of transitions", "transitions", FOLDER, _READ_CACHE, in_cache=True),
+    Format("folder of transitions", "transitions", FOLDER, _READ_TRANSITIONS, in_cache=True),
     Format("folder of an index", "index", FOLDER, _READ_INDEX),
     Format("folder of a ledger", "ledger", FOLDER, _READ_LEDGER),
     Format("folder of stories", "story", FOLDER, _STORIES),
@@ -270,7 +271,9 @@ FORMATS: tuple[Format, ...] = (
     Format("game", "story/zork1.z5", table(folders.game_files()), _STORY),
     Format("answers", "responses.sqlite", _SQLITE, _READ_CACHE, in_cache=True),
     Format("vectors", "vectors.sqlite", _SQLITE, _READ_VECTORS, in_cache=True),
-    Format("transitions", "transitions", _SQLITE, _READ_CACHE, inside="*.sqlite", in_cache=True),
+    Format(
+        "transitions", "transitions", _SQLITE, _READ_TRANSITIONS, inside="*.sqlite", in_cache=True
+    ),
     Format("model: a JSON file", "encoder", MODEL_FILE, _READ_ENCODER, inside="*.json", slow=True),
     Format("model: its weights", "encoder", MODEL_FILE, _READ_ENCODER, inside="*.safe*", slow=True),
     Format(

@@ -209,7 +209,7 @@ MADE_GOODS: dict[str, tuple[str, ...]] = {
         "--trace trace.jsonl",
     ),
     "filled": (
-        "run uct --model none --task trap-door --set moves=1 --set simulations=2",
+        "run uct --model none --task gull-rock --set moves=1 --set simulations=2",
         "index build entries.txt --out built",
     ),
 }

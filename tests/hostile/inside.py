@@ -233,6 +233,7 @@ def _end_group(process: subprocess.Popen) -> bool:
 def make_goods(ground, captured: Captured) -> None:
     """Makes the good files that commands make."""
     from .cases import good_case, loads_encoder
+    from .folders import make_answers
     from .ground import MADE_GOODS
 
     for name, lines in MADE_GOODS.items():
@@ -247,6 +248,7 @@ def make_goods(ground, captured: Captured) -> None:
             for shared in ("models", "games"):
                 (place.cache / shared).unlink()
             shutil.move(place.cache, ground.goods / name)
+            make_answers(ground.goods / name / "responses.sqlite")  # no model answers here
         else:
             shutil.move(place.here / name, ground.goods / name)
         place.remove()
