@@ -62,12 +62,12 @@ def _listed(
         others = list(_of_packages(domains))
         rows = [
             {
-                "paper": one.paper,
-                "name": one.name,
-                "domains": ", ".join(_domains_of(one, others)),
-                "summary": one.summary,
+                "paper": spec.paper,
+                "name": spec.name,
+                "domains": ", ".join(_domains_of(spec, others)),
+                "summary": spec.summary,
             }
-            for one in (*PLANNERS.values(), *_of_packages(planners))
+            for spec in (*PLANNERS.values(), *_of_packages(planners))
         ]
         return ("name", "domains", "summary"), rows
     return ("kind", "name", "default"), _tasks_and_settings(find_planner(planner), domain)
@@ -110,4 +110,5 @@ def _of_packages(table: NameTable[SpecT]) -> Iterator[SpecT]:
 
 def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
     """Names of the domains in which a planner works, this project's before those of packages."""
-    return [one.name for one in (*fitting_domains(spec), *others) if not spec.lacks(one)]
+    fitting = (*fitting_domains(spec), *(other for other in others if not spec.lacks(other)))
+    return [domain.name for domain in fitting]

@@ -173,7 +173,7 @@ class Worker:
         )
         self._process.start()
         theirs.close()
-        said = self._pipe.recv() if self._pipe.poll(180) else "the worker does not begin"
+        said = self._pipe.recv() if self._pipe.poll(600) else "the worker does not begin"
         if said:
             self.close()
             raise RuntimeError(said)
