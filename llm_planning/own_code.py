@@ -55,7 +55,7 @@ class CodeSource:
     sha256: str
 
 
-def told_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The type of an error of a user's own code, with its message unless that fails itself."""
     try:
         return f"{type(error).__name__}: {error}"
@@ -146,7 +146,7 @@ def _run(file: Path, tree: dict[Path, bytes]) -> ModuleType:
         _forget(tree)
         if isinstance(error, KeyboardInterrupt | OwnCodeError):
             raise
-        raise OwnCodeError(f"{file} fails: {told_of(error)}") from error
+        raise OwnCodeError(f"{file} fails: {describe_error(error)}") from error
     finally:
         sys.dont_write_bytecode = before
     known |= tree
