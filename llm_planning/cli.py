@@ -7,10 +7,12 @@ SIGINT is set.
 
 from __future__ import annotations
 
+import atexit
+import io
 import os
 import sys
 
-from llm_planning.interrupts import end_at_once, raise_again, stay_ended
+from llm_planning.interrupts import INTERRUPTED, end_at_once, raise_again
 
 TYPE_CHECKING = False  # what `typing` has, without its import
 if TYPE_CHECKING:
@@ -21,8 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code; see `llm_planning.endings`.
 
     Args:
-        arguments: after the command's name; None for those of this process, whose standard streams
-            are then made fit for use as well.
+        arguments: after the command's name; None for those of this process, which ends afterwards.
     """
     end_at_once()
     if arguments is not None:
@@ -30,15 +31,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(arguments)
         finally:
             raise_again()
-    stay_ended()
+    codes: list[int] = []
+    # Python calls this last, as it is registered first.
+    atexit.register(_leave, codes)
     # No Python started below here, by us, vLLM, torch or Ray, imports from the working directory.
     os.environ["PYTHONSAFEPATH"] = "1"
-    from llm_planning.endings import take_streams
+    for stream in (sys.stdout, sys.stderr):
+        # Characters that its encoding lacks become escapes.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    codes.append(_run(sys.argv[1:]))
+    return codes[0]
 
-    if not take_streams():
-        sys.stderr.write("error: standard output is closed: give it somewhere to go\n")
-        return 1
-    return _run(sys.argv[1:])
+
+def _leave(codes: list[int]) -> None:
+    """Ends at once if Ctrl-C did: an engine that was loading leaves threads that make C++ abort."""
+    if codes == [INTERRUPTED]:
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -46,11 +56,10 @@ def _run(arguments: Sequence[str]) -> int:
         work = _read(arguments)
         if not isinstance(work, int):
             _log_in_lines()
-            _refuse_no_folder()
             raise_again()
             work()
             work = 0
-        sys.stdout.flush()
+        print(end="", flush=True)
     except BaseException as error:
         end_at_once()
         from llm_planning.endings import ending
@@ -59,20 +68,6 @@ def _run(arguments: Sequence[str]) -> int:
     # Nothing is left to be cleaned up while Python ends.
     end_at_once()
     return work
-
-
-def _refuse_no_folder() -> None:
-    """Makes sure that the process is somewhere: libraries in C end it where they are nowhere.
-
-    Raises:
-        UsageError: the working directory was removed.
-    """
-    try:
-        os.getcwd()
-    except OSError as error:
-        from llm_planning.endings import UsageError
-
-        raise UsageError("the working directory is gone: change to one that exists") from error
 
 
 def _log_in_lines() -> None:

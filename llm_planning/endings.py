@@ -12,23 +12,21 @@ Errors that are meant for users have classes of this project's packages, by whic
 Whether such an error means 2 depends on where it is raised: commands mark those places with
 `refusing`.
 
-Standard output carries the answer: if it cannot be written, the command has failed. Standard error
-carries messages only: if it cannot be written, they are dropped.
+Standard output carries the answer: if it cannot be written, the command has failed.
 """
 
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 import traceback
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from llm_planning.interrupts import leave_interrupted, was_interrupted
+from llm_planning.interrupts import INTERRUPTED, was_interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,24 +66,22 @@ def ending(error: BaseException) -> int:
     from llm_base.terminal import complain, harmless  # with Rich, which no help needs
 
     lost = _lost_output()
-    if lost is not None:
-        _give_output_up()
     if was_interrupted(error):
-        told = isinstance(error, KeyboardInterrupt) and str(error)
-        complain(f"interrupted; {told}" if told else "interrupted")
-        return leave_interrupted()
-    if lost is not None and isinstance(error, OSError | SystemExit):
-        if (
-            lost.errno != errno.EPIPE
-        ):  # a reader that closed the pipe, such as `head`, has all that it wants
+        remedy = isinstance(error, KeyboardInterrupt) and str(error)
+        complain(f"interrupted; {remedy}" if remedy else "interrupted")
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return FAILED  # a reader that closed the pipe, such as `head`, has all that it wants
+    if lost is not None and isinstance(error, OSError):
+        if lost.errno != errno.EPIPE:
             complain(f"error: standard output cannot be written: {lost.strerror}")
         return FAILED
     if os.environ.get(TRACEBACK) and not isinstance(error, SystemExit | typer.Exit):
         sys.stderr.write(harmless("".join(traceback.format_exception(error))))
-    return _told(error)
+    return _complained(error)
 
 
-def _told(error: BaseException) -> int:
+def _complained(error: BaseException) -> int:
     """Prints an error as one line, and returns its exit code."""
     from llm_base.terminal import complain
 
@@ -93,19 +89,32 @@ def _told(error: BaseException) -> int:
         return error.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED if error.code else 0
-    code, said = _judged(error)
-    complain(f"error: {said}")
+    code, message = _code_and_message(error)
+    complain(f"error: {message}")
     return code
 
 
-def _judged(error: BaseException) -> tuple[int, str]:
-    """The exit code and the message of an error."""
+def _code_and_message(error: BaseException) -> tuple[int, str]:
     if is_ours(error):
         return REFUSED if isinstance(error, UsageError) else FAILED, str(error)
-    for kind, code, said in _OTHERS:
+    for kind, code, message_of in _OTHERS:
         if isinstance(error, kind):
-            return code, said(error)
+            return code, message_of(error)
     return BUG, f"{_named(error)} (this is a bug; {TRACEBACK}=1 shows where it is)"
+
+
+def _lost_output() -> OSError | None:
+    """The error by which standard output was lost, and is given up; None if all of it arrived."""
+    try:
+        print(end="", flush=True)
+    except OSError as error:
+        # Or Python would report it again at its end.
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        return error
+    return None
 
 
 def is_ours(error: BaseException) -> bool:
@@ -115,10 +124,10 @@ def is_ours(error: BaseException) -> bool:
 
 def _usage(error: Any) -> str:  # noqa: ANN401 - Typer exports no class that has a context
     """Typer's message about a command line, with the help that explains it."""
-    said = error.format_message()
+    message = error.format_message()
     context = getattr(error, "ctx", None)
     help_ = f" (see {context.command_path} --help)" if context is not None else ""
-    return f"{said[:1].lower()}{said[1:].removesuffix('.')}{help_}"
+    return f"{message[:1].lower()}{message[1:].removesuffix('.')}{help_}"
 
 
 def _of_the_system(error: Any) -> str:  # noqa: ANN401 - an OSError, by its place in the table
@@ -142,107 +151,3 @@ _OTHERS: tuple[tuple[type[BaseException], int, Callable[[BaseException], str]], 
     (ImportError, FAILED, _named),
 )
 """Errors of libraries and of Python: class, exit code, message."""
-
-
-class _Telling(io.TextIOWrapper):
-    """Standard output that remembers its first error.
-
-    Attributes:
-        lost: the error of the first write or flush that failed; None if none did.
-    """
-
-    lost: OSError | None = None
-
-    def write(self, text: str) -> int:
-        try:
-            return super().write(text)
-        except OSError as error:
-            self.lost = self.lost or error
-            raise
-
-    def flush(self) -> None:
-        try:
-            super().flush()
-        except OSError as error:
-            self.lost = self.lost or error
-            raise
-
-
-class _Forgiving(io.TextIOWrapper):
-    """Standard error that drops what cannot be written."""
-
-    def write(self, text: str) -> int:
-        try:
-            return super().write(text)
-        except (OSError, ValueError):
-            return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError, ValueError):
-            super().flush()
-
-    def close(self) -> None:
-        with suppress(OSError, ValueError):
-            super().close()
-
-
-def take_streams() -> bool:
-    """Prepares the standard streams of the process; called once, at its beginning.
-
-    A closed standard input becomes empty, and a closed standard error is replaced by one that drops
-    everything. Otherwise the next file to be opened would get its number, and the messages of
-    libraries would end up there.
-
-    Returns:
-        False if standard output is closed, so that no answer could be given.
-    """
-    closed = sys.stdout is None
-    for descriptor in range(3):
-        _fill(descriptor)
-    if sys.stdin is None:
-        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = _Forgiving(os.fdopen(2, "wb", closefd=False), encoding="utf-8")
-    else:
-        sys.stderr = _rewrapped(sys.stderr, _Forgiving)
-    if not closed:
-        sys.stdout = _rewrapped(sys.stdout, _Telling)
-    return not closed
-
-
-def _lost_output() -> OSError | None:
-    """The error by which standard output was lost; None if all of it arrived."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        return error
-    return sys.stdout.lost if isinstance(sys.stdout, _Telling) else None
-
-
-def _give_output_up() -> None:
-    """Drops what standard output does not take, as Python would report it again at its end."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-
-
-def _rewrapped(stream: TextIO, kind: type[io.TextIOWrapper]) -> TextIO:
-    """Wraps a stream in another class; characters that its encoding lacks become escapes."""
-    if not isinstance(stream, io.TextIOWrapper):
-        return stream
-    return kind(
-        stream.buffer,
-        encoding=stream.encoding,
-        errors="backslashreplace",
-        line_buffering=stream.line_buffering,
-        write_through=stream.write_through,
-    )
-
-
-def _fill(descriptor: int) -> None:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        # The system takes the lowest free number, and all lower ones are in use.
-        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)

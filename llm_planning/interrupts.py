@@ -5,10 +5,8 @@ This module imports little, so that the handler is set before anything else is i
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
-import sys
 from contextlib import contextmanager
 
 TYPE_CHECKING = False  # what `typing` has, without its import
@@ -18,11 +16,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """The exit code after SIGINT, as in shells."""
-
-_GRACE = 5.0
-"""Seconds in which an interrupted loading may end by itself."""
-
-_noted: list[int] = []
 
 
 def end_at_once() -> None:
@@ -35,23 +28,6 @@ def end_at_once() -> None:
     _replace(signal.default_int_handler, _end)
 
 
-def stay_ended() -> None:
-    """Keeps the exit code as it is while Python shuts down; call it early.
-
-    During shutdown SIGINT no longer has our handler, and would kill a process that has done its
-    work. An engine that was interrupted while it loaded leaves threads, because of which C++ aborts
-    the process.
-    """
-    # Python calls this last, as it is registered first: the other functions can be interrupted.
-    atexit.register(_leave)
-
-
-def leave_interrupted() -> int:
-    """Notes that the process ends because of SIGINT; returns its exit code."""
-    _noted.append(INTERRUPTED)
-    return INTERRUPTED
-
-
 def raise_again() -> None:
     """Lets SIGINT raise KeyboardInterrupt, after which commands and asyncio clean up."""
     _replace(_end, signal.default_int_handler)
@@ -61,39 +37,28 @@ def raise_again() -> None:
 def heard_while_loading() -> Iterator[None]:
     """Makes sure that SIGINT ends the work inside, even if libraries swallow the exception.
 
-    The first SIGINT raises KeyboardInterrupt as usual, so that the work is cleaned up. If it does
-    not end within a few seconds, or SIGINT comes again, the process ends at once.
+    The first SIGINT raises KeyboardInterrupt as usual, so that the work is cleaned up. Another one
+    ends the process at once.
 
     Raises:
         KeyboardInterrupt: at the end, if one was swallowed.
     """
-    import threading
+    heard = False
 
-    heard, ended = threading.Event(), threading.Event()
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if heard.is_set():
-            _end(number, frame)
-        heard.set()
+    def note(*_: object) -> None:
+        nonlocal heard
+        heard = True
+        signal.signal(signal.SIGINT, _end)
         raise KeyboardInterrupt
 
-    def watch() -> None:
-        heard.wait()
-        if not ended.wait(_GRACE):
-            _end(signal.SIGINT, None)
-
-    # Started now, as a signal may arrive while the lock that starting a thread needs is held.
-    threading.Thread(target=watch, name="interrupts", daemon=True).start()
     replaced = _replace(signal.default_int_handler, note)
     try:
         yield
-        if heard.is_set():
+        if heard:
             raise KeyboardInterrupt
     finally:
         if replaced:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        ended.set()
-        heard.set()
 
 
 @contextmanager
@@ -118,15 +83,15 @@ def was_interrupted(error: BaseException) -> bool:
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:
-        one = left.pop()
-        if one is None or id(one) in seen:
+        cause = left.pop()
+        if cause is None or id(cause) in seen:
             continue
-        if isinstance(one, KeyboardInterrupt):
+        if isinstance(cause, KeyboardInterrupt):
             return True
-        seen.add(id(one))
-        left += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            left += one.exceptions
+        seen.add(id(cause))
+        left += [cause.__cause__, cause.__context__]
+        if isinstance(cause, BaseExceptionGroup):
+            left += cause.exceptions
     return False
 
 
@@ -134,20 +99,8 @@ def _replace(old: object, new: signal._HANDLER) -> bool:
     """Replaces SIGINT's handler if it is still `old`; a shell's background jobs ignore SIGINT."""
     if signal.getsignal(signal.SIGINT) is not old:
         return False
-    try:
-        signal.signal(signal.SIGINT, new)
-    except ValueError:  # only the main thread may
-        return False
+    signal.signal(signal.SIGINT, new)
     return True
-
-
-def _leave() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if _noted:
-        try:
-            sys.stderr.flush()
-        finally:
-            os._exit(INTERRUPTED)
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

@@ -1,8 +1,8 @@
 """Finding planners and domains by their names.
 
-A name is one of this project's own; one that an installed package announces in the entry-point
-group `llm_planning.planners` or `llm_planning.domains`; or FILE.py:NAME, a file of the user's.
-Looking up a name of the last form runs the file, so only commands that run planners do it.
+A name is one of this project's own; FILE.py:NAME, a file of the user's; or one that an installed
+package announces in the entry-point group `llm_planning.planners` or `llm_planning.domains`.
+Looking up a file's name runs the file, so only commands that run planners do it.
 """
 
 from __future__ import annotations
@@ -13,53 +13,121 @@ import re
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 
 from llm_planning.domain import Domain, DomainError
-from llm_planning.environments.bridges import bridge, is_bridged
 from llm_planning.environments.catalogue import DOMAINS
-from llm_planning.names import remedy
-from llm_planning.own_code import CodeSource, is_own, load_own, own_source
+from llm_planning.names import Catalogue, Named, remedy
+from llm_planning.own_code import CodeSource, load_own, own_source
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.roles.exercises import Teaches
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec, why_unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from llm_planning.roles.exercises import ExerciseMaker, Words
 
-PLANNER_GROUP = "llm_planning.planners"
-DOMAIN_GROUP = "llm_planning.domains"
-"""Entry points by which packages announce their planners and domains."""
+SpecT = TypeVar("SpecT", bound=Named)
 
 
-class UnknownPlannerError(ValueError):
-    """No planner has this name."""
+class UnknownNameError(ValueError):
+    """No planner or no domain has this name."""
 
 
-class UnknownDomainError(ValueError):
-    """No domain has this name."""
+class Table(Generic[SpecT]):
+    """Planners or domains by name, whoever made them.
 
-
-def find_planner(name: str) -> PlannerSpec:
-    """The planner with a name.
-
-    Raises:
-        UnknownPlannerError: there is none, or a package announces something else under this name;
-            the message proposes the nearest names, or says what is wrong with it.
-        OwnCodeError: the user's file cannot be run or has no such planner.
+    Args:
+        kind: what a name means, such as "planner".
+        ours: this project's own.
+        read: makes the spec of what a package or a file has under a name; None if it is none.
+        remedy: what to write instead of something that is none.
     """
-    if spec := PLANNERS.get(name):
+
+    def __init__(
+        self,
+        kind: str,
+        ours: Catalogue[SpecT],
+        *,
+        read: Callable[[Any, str, CodeSource | None], SpecT | None],
+        remedy: str,
+    ) -> None:
+        self._kind, self._ours, self._read, self._remedy = kind, ours, read, remedy
+
+    def find(self, name: str) -> SpecT:
+        """The spec of a name; that of a user's file has the file's `source`, and runs it.
+
+        Raises:
+            UnknownNameError: nothing has this name, or what has it is none or fails; the message
+                proposes the nearest names, or says what is wrong.
+            OwnCodeError: the user's file cannot be run or has no such name.
+            DomainError: a parameter of the constructor of a domain cannot be a setting.
+        """
+        if spec := self._ours.get(name):
+            return spec
+        found: Any
+        source: CodeSource | None
+        if own := load_own(name):
+            (found, source), label = own, name
+        else:
+            packages = self._packages()
+            if name not in packages:
+                known = (*self._ours, *packages)
+                raise UnknownNameError(f"unknown {self._kind} {name!r}; {remedy(name, known)}")
+            entry, source = packages[name], self.source(name)
+            label = f"{name} ({entry.value}{f' of {source.origin}' if source else ''})"
+            try:
+                found = entry.load()
+            except (Exception, SystemExit) as error:
+                raise UnknownNameError(f"{label} fails: {type(error).__name__}: {error}") from error
+        spec = self._read(found, name, source)
+        if spec is None:
+            raise UnknownNameError(f"{label} is not a {self._kind}: {self._remedy}")
         return spec
-    found, said, source = _foreign(PLANNER_GROUP, name, UnknownPlannerError)
-    if not isinstance(found, PlannerSpec):
-        raise UnknownPlannerError(f"{said} is not a planner: decorate a function with `@planner`")
-    return replace(found, name=name, source=source)
+
+    def announced(self) -> tuple[str, ...]:
+        """Names that installed packages announce, without this project's; nothing is loaded."""
+        return tuple(name for name in self._packages() if name not in self._ours)
+
+    def source(self, name: str) -> CodeSource | None:
+        """The `source` that a name has now, without running or loading it; None for ours.
+
+        Raises:
+            OwnCodeError: the user's file cannot be read.
+        """
+        if own := own_source(name):
+            return own
+        entry = None if name in self._ours else self._packages().get(name)
+        if entry is None or entry.dist is None:
+            return None
+        origin = f"{entry.dist.name} {entry.dist.version}"
+        return CodeSource(origin, hashlib.sha256(origin.encode()).hexdigest())
+
+    def _packages(self) -> dict[str, EntryPoint]:
+        entries = entry_points(group=f"llm_planning.{self._kind}s")
+        return {entry.name: entry for entry in entries}
+
+
+def _read_planner(found: object, name: str, source: CodeSource | None) -> PlannerSpec | None:
+    return replace(found, name=name, source=source) if isinstance(found, PlannerSpec) else None
+
+
+def _read_domain(found: object, name: str, source: CodeSource | None) -> DomainSpec | None:
+    if not (isinstance(found, type) and issubclass(found, Domain)):
+        return None
+    return spec_of(found, name=name, source=source)
+
+
+planners: Final = Table(
+    "planner", PLANNERS, read=_read_planner, remedy="decorate a function with `@planner`"
+)
+domains: Final = Table("domain", DOMAINS, read=_read_domain, remedy="write a subclass of `Domain`")
+find_planner, find_domain = planners.find, domains.find
 
 
 def never_read(planner: object) -> frozenset[str]:
@@ -97,8 +165,8 @@ def asker_of(roles: Collection[str], domain: DomainSpec) -> PlannerSpec:
         roles: which a model was taught.
         domain: where.
     """
-    fitting = (one for one in PLANNERS.values() if not one.lacks(domain))
-    return max(fitting, key=lambda one: len({*roles}.intersection(one.roles)))
+    fitting = (spec for spec in PLANNERS.values() if not spec.lacks(domain))
+    return max(fitting, key=lambda spec: len({*roles}.intersection(spec.roles)))
 
 
 def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMaker]:
@@ -112,11 +180,13 @@ def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMa
         domain: where questions are asked.
         words: as `PlannerSpec.exercises` takes them.
     """
-    fitting = (one for one in PLANNERS.values() if not one.lacks(domain))
+    fitting = (spec for spec in PLANNERS.values() if not spec.lacks(domain))
     # Planners of one family share a function, so it is called once.
-    functions = dict.fromkeys(one.exercises for one in fitting if one.exercises)
-    own = domain.kind.lessons
-    makers: dict[str, ExerciseMaker] = {one.role.name: replace(one, words=words) for one in own}
+    functions = dict.fromkeys(spec.exercises for spec in fitting if spec.exercises)
+    lessons = domain.kind.lessons
+    makers: dict[str, ExerciseMaker] = {
+        lesson.role.name: replace(lesson, words=words) for lesson in lessons
+    }
     for make in functions:
         if maker := make(domain, words):
             for role in maker.roles:
@@ -132,104 +202,13 @@ def why_unmeasured(role: str, domain: DomainSpec, makers: Mapping[str, ExerciseM
         domain: where it is to be measured.
         makers: as `exercise_makers` returns them; without the role.
     """
-    askers = [one for one in PLANNERS.values() if role in one.roles]
-    if any(role in one.free_text for one in askers):
+    askers = [spec for spec in PLANNERS.values() if role in spec.roles]
+    if any(role in spec.free_text for spec in askers):
         return "its answer is free text, so no answer is the right one"
     if makers or not askers:
-        said = f"no planner has exercises of it in {domain.name}"
-        return f"{said}; {remedy(role, makers)}" if makers else said
+        reason = f"no planner has exercises of it in {domain.name}"
+        return f"{reason}; {remedy(role, makers)}" if makers else reason
     return f"{domain.name} does not know right answers to it: docs/distillation.md says who does"
-
-
-def find_domain(name: str) -> DomainSpec:
-    """The domain of this name.
-
-    Raises:
-        UnknownDomainError: there is none, or a package announces something else under this name;
-            the message proposes the nearest names, or says what is wrong with it.
-        OwnCodeError: the user's file cannot be run or has no such class.
-        DomainError: a parameter of the class's constructor cannot be a setting; or a world of other
-            people is not here.
-    """
-    if name in DOMAINS:
-        return DOMAINS[name]
-    if is_bridged(name):
-        return bridge(name)
-    found, said, source = _foreign(DOMAIN_GROUP, name, UnknownDomainError)
-    if not (inspect.isclass(found) and issubclass(found, Domain)):
-        raise UnknownDomainError(f"{said} is not a domain: write a subclass of `Domain`")
-    return spec_of(found, name=name, source=source)
-
-
-def announced(group: str) -> tuple[str, ...]:
-    """Names that installed packages announce, without this project's own; nothing is loaded.
-
-    Args:
-        group: `PLANNER_GROUP` or `DOMAIN_GROUP`.
-    """
-    ours = _ours(group)
-    return tuple(name for name in _announced(group) if name not in ours)
-
-
-def source_named(group: str, name: str) -> CodeSource | None:
-    """The `source` of the planner or domain that has a name now, without running or loading it.
-
-    Args:
-        group: `PLANNER_GROUP` or `DOMAIN_GROUP`.
-        name: as `find_planner` or `find_domain` take it.
-
-    Raises:
-        OwnCodeError: the user's file cannot be read.
-    """
-    if is_own(name):
-        return own_source(name)
-    entry = _announced(group).get(name)
-    return _package(entry) if entry and name not in _ours(group) else None
-
-
-def _ours(group: str) -> tuple[str, ...]:
-    return tuple(PLANNERS if group == PLANNER_GROUP else DOMAINS)
-
-
-def _announced(group: str) -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=group)}
-
-
-def _foreign(
-    group: str, name: str, unknown: type[ValueError]
-) -> tuple[object, str, CodeSource | None]:
-    """Loads the object of a user's file or of a package: itself, its name in messages, its source.
-
-    Raises:
-        ValueError: of the type `unknown`; nothing has this name, or its package fails.
-        OwnCodeError: the user's file fails.
-    """
-    if own := load_own(name):
-        return own.found, name, own.source
-    entries = _announced(group)
-    if name not in entries:
-        kind = group.rpartition(".")[2].removesuffix("s")
-        known = (*_ours(group), *entries)
-        raise unknown(f"unknown {kind} {name!r}; {remedy(name, known)}")
-    entry = entries[name]
-    try:
-        return entry.load(), _said(entry), _package(entry)
-    except (Exception, SystemExit) as error:
-        raise unknown(f"{_said(entry)} fails: {type(error).__name__}: {error}") from error
-
-
-def _said(entry: EntryPoint) -> str:
-    source = _package(entry)
-    package = f" of {source.origin}" if source else ""
-    return f"{entry.name} ({entry.value}{package})"
-
-
-def _package(entry: EntryPoint) -> CodeSource | None:
-    """The package of an entry; its version identifies its content."""
-    if entry.dist is None:
-        return None
-    origin = f"{entry.dist.name} {entry.dist.version}"
-    return CodeSource(origin, hashlib.sha256(origin.encode()).hexdigest())
 
 
 def spec_of(
@@ -275,16 +254,16 @@ def _type_of(parameter: inspect.Parameter, kind: type[Domain[Any, Any]], name: s
     Raises:
         DomainError: the parameter cannot be a setting.
     """
-    key, default, said = parameter.name, parameter.default, parameter.annotation
+    key, default, annotation = parameter.name, parameter.default, parameter.annotation
     if default is parameter.empty:
         raise DomainError(f"{name}: give the parameter {key!r} of its constructor a default")
     where = f"{name}: the parameter {key!r} of {kind.__name__}'s constructor"
     if key.startswith("_") or hasattr(Settings, key):
         raise DomainError(f"{where} cannot be a setting of that name: rename it")
-    if said is parameter.empty:
-        said = Any if default is None else type(default)
+    if annotation is parameter.empty:
+        annotation = Any if default is None else type(default)
     names = getattr(inspect.unwrap(kind.__init__), "__globals__", {})
-    annotated: Any = SimpleNamespace(__annotations__={key: said})
+    annotated: Any = SimpleNamespace(__annotations__={key: annotation})
     try:
         type_ = get_type_hints(annotated, names, include_extras=True)[key]
         readable = TypeAdapter(type_).pydantic_complete
@@ -296,10 +275,11 @@ def _type_of(parameter: inspect.Parameter, kind: type[Domain[Any, Any]], name: s
     except (PydanticUserError, TypeError):
         readable = False
     if not readable:
-        shown = said if isinstance(said, str) else inspect.formatannotation(said)
+        is_text = isinstance(annotation, str)
+        written = annotation if is_text else inspect.formatannotation(annotation)
         raise DomainError(
-            f"{where} has the type {shown}, which no setting can have: take numbers, texts, truth "
-            "values, lists, mappings or a pydantic model"
+            f"{where} has the type {written}, which no setting can have: take numbers, texts, "
+            "truth values, lists, mappings or a pydantic model"
         )
     return type_
 

@@ -16,8 +16,7 @@ from llm_planning.names import remedy
 from llm_planning.outcome import without_plan
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import (
-    UnknownDomainError,
-    UnknownPlannerError,
+    UnknownNameError,
     every_role,
     find_domain,
     find_planner,
@@ -50,8 +49,7 @@ if TYPE_CHECKING:
     from llm_serving.request import Usage
 
 REFUSALS: Final = (
-    UnknownPlannerError,
-    UnknownDomainError,
+    UnknownNameError,
     UnknownTaskError,
     DomainError,
     OwnCodeError,

@@ -196,7 +196,7 @@ def _own_failures(prepared: Prepared) -> Iterator[None]:
     """
     import traceback
 
-    from llm_planning.own_code import OwnCodeError, code_file, told_of
+    from llm_planning.own_code import OwnCodeError, code_file, describe_error
     from llm_planning.running import source_of
 
     try:
@@ -208,7 +208,7 @@ def _own_failures(prepared: Prepared) -> Iterator[None]:
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if frame.filename in files] or frames
         where = f"{theirs[-1].filename}, line {theirs[-1].lineno}"
-        raise OwnCodeError(f"{where}: {told_of(error)}") from error
+        raise OwnCodeError(f"{where}: {describe_error(error)}") from error
 
 
 @contextlib.contextmanager

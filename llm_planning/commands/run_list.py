@@ -9,23 +9,23 @@ from rich.table import Table
 from llm_base.terminal import SafeConsole, complain, literal, say_json
 from llm_planning.domain import DomainError
 from llm_planning.endings import refusing
+from llm_planning.names import Named
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.registry import (
-    DOMAIN_GROUP,
-    PLANNER_GROUP,
-    UnknownDomainError,
-    UnknownPlannerError,
-    announced,
-    find_domain,
+    UnknownNameError,
+    domains,
     find_planner,
+    planners,
 )
 from llm_planning.running import REFUSALS, find_where, fitting_domains
 from llm_planning.specs import DomainSpec, PlannerSpec, choose, known_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-SpecT = TypeVar("SpecT")
+    from llm_planning.registry import Table as NameTable
+
+SpecT = TypeVar("SpecT", bound=Named)
 
 _FILLED_IN = frozenset({"roles_sha256", "pddl_sha256", "home_sha256"})
 """Settings that are not listed, as they only belong to a trial's key."""
@@ -33,7 +33,7 @@ _FILLED_IN = frozenset({"roles_sha256", "pddl_sha256", "home_sha256"})
 
 def planners_known() -> list[str]:
     """Names of all planners, also of those that installed packages announce."""
-    return sorted((*PLANNERS, *announced(PLANNER_GROUP)))
+    return sorted((*PLANNERS, *planners.announced()))
 
 
 def print_list(planner: str | None, *, domain: str | None, as_json: bool) -> None:
@@ -59,15 +59,15 @@ def _listed(
 ) -> tuple[tuple[str, ...], list[dict[str, str]]]:
     """The columns and the rows of a list."""
     if planner is None:
-        domains = list(_of_packages(DOMAIN_GROUP, find_domain))
+        others = list(_of_packages(domains))
         rows = [
             {
-                "paper": one.paper,
-                "name": one.name,
-                "domains": ", ".join(_domains_of(one, domains)),
-                "summary": one.summary,
+                "paper": spec.paper,
+                "name": spec.name,
+                "domains": ", ".join(_domains_of(spec, others)),
+                "summary": spec.summary,
             }
-            for one in (*PLANNERS.values(), *_of_packages(PLANNER_GROUP, find_planner))
+            for spec in (*PLANNERS.values(), *_of_packages(planners))
         ]
         return ("name", "domains", "summary"), rows
     return ("kind", "name", "default"), _tasks_and_settings(find_planner(planner), domain)
@@ -75,7 +75,7 @@ def _listed(
 
 def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str, str]]:
     """The tasks of a planner by domain, and the settings in the first domain."""
-    named = [domain] if domain else _domains_of(spec, _of_packages(DOMAIN_GROUP, find_domain))
+    named = [domain] if domain else _domains_of(spec, _of_packages(domains))
     places = {name: find_where(spec, domain=name, task=None) for name in named}
     rows = [
         {"kind": f"task of {name}", "name": task, "default": ""}
@@ -99,15 +99,16 @@ def _tasks_and_settings(spec: PlannerSpec, domain: str | None) -> list[dict[str,
     ]
 
 
-def _of_packages(group: str, find: Callable[[str], SpecT]) -> Iterator[SpecT]:
+def _of_packages(table: NameTable[SpecT]) -> Iterator[SpecT]:
     """The names that installed packages announce; reports unusable ones on standard error."""
-    for name in announced(group):
+    for name in table.announced():
         try:
-            yield find(name)
-        except (UnknownPlannerError, UnknownDomainError, DomainError) as error:
+            yield table.find(name)
+        except (UnknownNameError, DomainError) as error:
             complain(f"not listed: {error}")
 
 
 def _domains_of(spec: PlannerSpec, others: Iterable[DomainSpec]) -> list[str]:
     """Names of the domains in which a planner works, this project's before those of packages."""
-    return [one.name for one in (*fitting_domains(spec), *others) if not spec.lacks(one)]
+    fitting = (*fitting_domains(spec), *(other for other in others if not spec.lacks(other)))
+    return [domain.name for domain in fitting]

@@ -1,15 +1,34 @@
-"""This project's own domains: which there are, and where each is."""
+"""This project's own domains: which there are, and where each is; and worlds of other people."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from llm_planning.environments.bridges import bridge, is_bridged
 from llm_planning.names import Catalogue
 
 if TYPE_CHECKING:
     from llm_planning.specs import DomainSpec
 
-DOMAINS: Final[Catalogue[DomainSpec]] = Catalogue(
+
+class Domains(Catalogue["DomainSpec"]):
+    """Our own domains by name; it also finds a world of other people, of which it lists none."""
+
+    def __getitem__(self, name: str) -> DomainSpec:
+        """Loads a domain.
+
+        Raises:
+            KeyError: nothing has this name.
+            DomainError: a world of other people is not here.
+        """
+        return bridge(name) if is_bridged(name) else super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether something has this name; loads nothing."""
+        return super().__contains__(name) or is_bridged(str(name))
+
+
+DOMAINS: Final = Domains(
     {
         "llm_planning.environments.textgame.domain:TEXTGAME": ("textgame",),
         "llm_planning.environments.minecraft.options.domain:MINECRAFT": ("minecraft",),

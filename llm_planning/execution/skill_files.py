@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -25,7 +26,6 @@ from llm_base.quoting import printable, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LONGEST_CODE: Final = 1 << 16
 """Bytes of the largest program."""
@@ -39,7 +39,7 @@ LONGEST_TEXT: Final = 500
 MOST_SKILLS: Final = 10_000
 """Versions in the largest folder."""
 
-NAME: Final = re.compile(r"[A-Za-z_$][\w$]{0,63}", re.ASCII)
+NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,63}")
 """What a function and its folder may be called."""
 
 _FILE: Final = re.compile(r"([1-9][0-9]{0,5})\.(js|json)", re.ASCII)
@@ -75,7 +75,7 @@ class Skill:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    name: str
+    name: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
     number: int
     code: str
     description: _Text
@@ -195,13 +195,14 @@ def read_skills(folder: Path) -> tuple[Skill, ...]:
     Hidden files and files of other names are left alone.
 
     Raises:
-        SkillError: a file is damaged, is missing its partner, or is a link; or they are too many.
+        SkillError: a file is damaged or is missing its partner; a folder is a link, as new versions
+            would be written to where it leads; or they are too many.
     """
     skills: list[Skill] = []
     for inner in _entries(folder):
-        if inner.is_symlink():
-            raise _damaged(inner, "it is a link; a library has only files of its own")
         if inner.is_dir():
+            if inner.is_symlink():
+                raise _damaged(inner, "it is a link; a library has only folders of its own")
             skills += _read_versions(inner)
         if len(skills) > MOST_SKILLS:
             raise SkillError(f"{folder} has more than {MOST_SKILLS} skills: name another folder")
@@ -214,52 +215,37 @@ def _read_versions(folder: Path) -> list[Skill]:
         for path in _entries(folder)
         if (file := _FILE.fullmatch(path.name)) is not None and file[2] == "json"
     ]
-    if records and not NAME.fullmatch(folder.name):
-        raise SkillError(
-            f"{_named(folder)} is no name of a function: a skill's folder is called as its function"
-        )
     return [_read_skill(path) for _, path in sorted(records)]
 
 
 def _read_skill(path: Path) -> Skill:
     """Reads a version by the path of its JSON file."""
-    if path.is_symlink():
-        raise _damaged(path, "it is a link; a library has only files of its own")
+    program = path.with_suffix(".js")
     try:
         record = parse_json(read_regular(path, most=LONGEST_RECORD))
+        code = read_regular(program, most=LONGEST_CODE).decode()
     except OSError as error:
-        raise _damaged(path, error.strerror or str(error)) from error
+        raise _damaged(Path(error.filename), error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise _damaged(program, "it is not UTF-8") from error
     except ValueError as error:
         raise _damaged(path, "it is not JSON") from error
-    code = _read_code(path.with_suffix(".js"))
     if not isinstance(record, dict):
         raise _damaged(path, f"it has to be a JSON object, not {quote(record)}")
-    digest = record.pop("sha256", None)
-    if digest != sha256(code.encode()).hexdigest():
-        raise _damaged(path, f"its sha256 is not that of {path.with_suffix('.js').name}")
+    if record.pop("sha256", None) != sha256(code.encode()).hexdigest():
+        raise _damaged(path, f"its sha256 is not that of {program.name}")
     given = {"name": path.parent.name, "number": int(path.stem), "code": code}
     if taken := given.keys() & record.keys():
         raise _damaged(path, f"unknown key {quote(min(taken))}")
     try:
-        return _skill().validate_python({**record, **given})
+        skill = _skill().validate_python({**record, **given})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         raise _damaged(path, f"{quote(key)}: {first['msg']}") from error
-
-
-def _read_code(path: Path) -> str:
-    if path.is_symlink():
-        raise _damaged(path, "it is a link; a library has only files of its own")
-    try:
-        code = read_regular(path, most=LONGEST_CODE).decode()
-    except OSError as error:
-        raise _damaged(path, error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise _damaged(path, "it is not UTF-8") from error
-    if not re.search(rf"\basync\s+function\s+{re.escape(path.parent.name)}\s*\(", code):
-        raise _damaged(path, f"it has no `async function {path.parent.name}(bot)`")
-    return code
+    if not re.search(rf"\basync\s+function\s+{re.escape(skill.name)}\s*\(", code):
+        raise _damaged(program, f"it has no `async function {skill.name}(bot)`")
+    return skill
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.provenance import fixed_texts
 from llm_planning.experiments.trial import TrialResult
 from llm_planning.own_code import OwnCodeError
-from llm_planning.registry import DOMAIN_GROUP, PLANNER_GROUP, find_planner, source_named
+from llm_planning.registry import domains, planners
 from llm_planning.roles import metered
 from llm_planning.running import Prepared, find_where, joined, prepare, run_planner
 from llm_planning.trace import recording
@@ -233,18 +233,15 @@ def prepare_trial(trial: Trial) -> Prepared:
 @functools.cache
 def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, DomainSpec]:
     """Loads a user's planner or domain; refuses code that has changed before any of it runs."""
-    found = {
-        planner: source_named(PLANNER_GROUP, planner),
-        domain: source_named(DOMAIN_GROUP, domain),
-    }
+    found = {planner: planners.source(planner), domain: domains.source(domain)}
     if joined(*found.values()) != source:
         began = source.split("+")
-        changed = [one.origin for one in found.values() if one and one.sha256 not in began]
+        changed = [code.origin for code in found.values() if code and code.sha256 not in began]
         raise OwnCodeError(
             f"{' and '.join(changed or found)} is not what it was when the sweep began: put it "
             "back, or begin the sweep anew in another folder"
         )
-    spec = find_planner(planner)
+    spec = planners.find(planner)
     return spec, find_where(spec, domain=domain, task=None)
 
 

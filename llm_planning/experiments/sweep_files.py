@@ -1,8 +1,8 @@
 """Finds the files of sweeps, and checks what they make this program open.
 
-Sweeps and ledgers come from other people and name planners, domains and models. Code of others
-would run with the user's rights. So files of code, models that this project does not name itself,
-and files to be written are used only if the user names them too, by `--trust`.
+Sweeps and ledgers come from other people. Code that they name would run with the user's rights, a
+file that they name would be written over, and a model's folder is trusted as far as the user names
+it. So all three are used only if the user names them too, by `--trust`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def find_sweep(name: str) -> Path:
     packaged = packaged_sweeps()
     if name in packaged:
         return packaged[name]
-    alike = [one for one in packaged if one.rpartition("/")[2] == name]
+    alike = [sweep for sweep in packaged if sweep.rpartition("/")[2] == name]
     if len(alike) > 1:
         raise SweepConfigError(f"{name} is the name of several sweeps: write {' or '.join(alike)}")
     if alike:
@@ -98,7 +98,7 @@ class Trust:
         Args:
             named: `~` is the user's home; an empty name trusts nothing.
         """
-        names = frozenset(name for one in named if (name := os.fspath(one)))
+        names = frozenset(os.fspath(name) for name in named if name)
         return cls(names, frozenset(map(_real, names)))
 
     def check_name(self, name: str) -> None:
@@ -134,26 +134,22 @@ class Trust:
         Raises:
             UntrustedError: the user does not trust one of them.
         """
-        names: set[str] = set()
-        models: set[str] = set()
-        adapters: set[str] = set()
-        for trial in trials:
-            # The name of a model in a trial says nothing about its content.
-            called = {str(one.get("model", "")) for one in trial.engines.values()}
-            places = {place for one in trial.engines.values() for place in _adapters(one)}
-            for place in places - adapters:
-                if not is_bundled_adapter(place):
-                    self._check(place, f"the adapter {place} does not come with this program")
-            for name in {trial.planner, trial.domain} - names:
-                self.check_name(name)
-            for model in called - models:
-                self.check_model(model)
-            for key in WRITTEN_SETTINGS:
-                if path := trial.settings.get(key):
-                    self._check(str(path), f"the setting {key}={path} writes a file")
-            names |= {trial.planner, trial.domain}
-            models |= called
-            adapters |= places
+        trials = tuple(trials)
+        engines = [engine for trial in trials for engine in trial.engines.values()]
+        for name in dict.fromkeys(
+            name for trial in trials for name in (trial.planner, trial.domain)
+        ):
+            self.check_name(name)
+        # The name of a model in a trial says nothing about its content.
+        for model in dict.fromkeys(str(engine.get("model", "")) for engine in engines):
+            self.check_model(model)
+        for place in dict.fromkeys(place for engine in engines for place in _adapters(engine)):
+            if not is_bundled_adapter(place):
+                self._check(place, f"the adapter {place} does not come with this program")
+        for key in WRITTEN_SETTINGS:
+            for path in dict.fromkeys(str(trial.settings.get(key) or "") for trial in trials):
+                if path:
+                    self._check(path, f"the setting {key}={path} writes a file")
 
     def _check(self, path: str, what: str) -> None:
         real = Path(_real(path))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from llm_planning.own_code import told_of
+from llm_planning.own_code import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,7 +122,7 @@ class TrialResult:
             usage=usage or {},
             events=events,
             trace={"raised": "".join(traceback.format_exception(error)).splitlines()},
-            error=told_of(error),
+            error=describe_error(error),
             started=started,
             seconds=seconds,
         )

@@ -13,7 +13,7 @@ from llm_planning.commands.view import default_page
 from .commands import CALLS, Call, commands, read_call, write_call
 from .ending import LIMIT
 from .formats import FORMATS
-from .ground import FOLDERS, MADE_GOODS, TEXT_GOODS, Ground, Place
+from .ground import FOLDERS, MADE_GOODS, TEMPORARY, TEXT_GOODS, Ground, Place
 from .tricks import AROUND, ENGINE, SHAPES, SIGNALLED, STREAMS, Case, play, targets_of
 from .values import KINDS, NUMBERS, ODD, PATHS
 
@@ -76,7 +76,10 @@ def _case(place: Place, call: Call) -> Case:
         for value in values:
             _bring(place, value)
     words = write_call(call.command, call.given)
-    return Case(words, place, place.environment, writes=_written(place, call))
+    case = Case(words, place, place.environment, writes=_written(place, call))
+    if "gull-rock" in call.given.get("task", ()):
+        case.caches.add(TEMPORARY)  # a story's copy is there as long as its process
+    return case
 
 
 def _bring(place: Place, value: str) -> None:
@@ -312,11 +315,7 @@ def processes(number: int, *, seed: int, only: str = "") -> list[Spec]:
 
 def _fits_a_process(spec: Spec) -> bool:
     """Whether it can be a process of its own: its words are such, and its files where they lie."""
-    if spec.family == "planner" or spec.slow or not _NO_WORDS.isdisjoint(spec.what):
-        return False
-    return spec.family != "file" or not any(
-        one.in_config for one in FORMATS if one.name == spec.what[0]
-    )
+    return spec.family != "planner" and not spec.slow and _NO_WORDS.isdisjoint(spec.what)
 
 
 _NO_WORDS = {"nul", "half-surrogate", "tilde-nul", "nul-value", "a-nul"}

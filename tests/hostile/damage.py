@@ -209,6 +209,11 @@ ANY_TEXT: dict[str, Damage] = {
 }
 """What can happen to any text."""
 
+_ENDLESS = frozenset({"a pipe", "a device", "hole", "a-fifo-of-each"})
+MODEL_FILE = {name: damage for name, damage in ANY_TEXT.items() if name not in _ENDLESS}
+MODEL_FOLDER = {name: damage for name, damage in FOLDER.items() if name not in _ENDLESS}
+"""What can happen to a model, whose folder the command names."""
+
 _BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{this}: &{this} [{', '.join([f'*{last}'] * 10)}]\n"
     for last, this in zip("abcdefgh", "bcdefghi", strict=True)
@@ -348,28 +353,6 @@ PDDL: dict[str, Damage] = {
 }
 """What can happen to a problem in PDDL with a fact on each line."""
 
-
-TEMPLATE: dict[str, Damage] = {
-    **ANY_TEXT,
-    **{
-        name: _written(text)
-        for name, text in {
-            "unknown": "{{ nothing.at.all }}",
-            "division": "{{ 1 // 0 }}",
-            "syntax": "{% for x in %}",
-            "reach": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-            "include": "{% include '/etc/passwd' %}",
-            "include-self": "{% include 'oracles.md.j2' %}",
-            "extends-self": "{% extends 'oracles.md.j2' %}",
-            "import-os": "{{ cycler.__init__.__globals__.os.system('touch owned') }}",
-            "escape": "\x1b]0;x\x07\x1b[2J",
-            "range": "{% for x in range(10**9) %}{{ x }}{% endfor %}",
-            "power": "{{ 'x' * 10**11 }}",
-            "macro": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-        }.items()
-    },
-}
-"""What can happen to a template."""
 
 _OWN_TEXTS = {
     "raises": "raise RuntimeError('\\x1b[2Jno\\nway')\n",

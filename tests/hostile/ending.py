@@ -111,7 +111,7 @@ def faults(
     for name, said in (("standard output", ending.out), ("standard error", ending.err)):
         found += _odd(name, said)
     on_output = command in TOLD_ON_OUTPUT and ending.code == 1 and ending.out
-    if not (on_output or re.search(r"2>|ulimit|true", shell)):
+    if not (on_output or re.search(r"2>&1|ulimit|true", shell)):
         found += _odd_lines(ending)
     return found
 

@@ -18,8 +18,9 @@ from .damage import (
     JSON,
     JSON_LINES,
     LINES,
+    MODEL_FILE,
+    MODEL_FOLDER,
     PDDL,
-    TEMPLATE,
     YAML,
     Damage,
     table,
@@ -38,7 +39,6 @@ class Format:
         calls: lines that read it; `{}` is the file's name.
         inside: file of a folder -> damage that befalls this file, by glob.
         in_cache: whether it lies in the cache folder.
-        in_config: whether it lies in the project's folder of configurations, which is copied.
         slow: whether it loads what takes seconds; not in the quick share.
     """
 
@@ -48,7 +48,6 @@ class Format:
     calls: tuple[str, ...]
     inside: str = ""
     in_cache: bool = False
-    in_config: bool = False
     slow: bool = False
 
     def damaged(self, place: Place, how: str, random: Random) -> str:
@@ -57,9 +56,6 @@ class Format:
         if self.in_cache:
             place.fill_cache()
             folder = place.cache
-        elif self.in_config:
-            place.configure()
-            folder = place.config
         else:
             place.good(self.good)
         target = folder / self.good
@@ -143,6 +139,7 @@ _READ_SKILLS = (
 )
 _READ_EFFECTS = (f"{_EXECUTE} --set execution=direct --set effects={{}}",)
 _READ_CACHE = ("cache show", "cache show --json", "cache clear --yes", _PLAY)
+_READ_TRANSITIONS = (*_READ_CACHE[:-1], _PLAY.replace("trap-door", "gull-rock"))
 _READ_VECTORS = ("index build entries.txt --out built", "index search index stool", *_READ_CACHE)
 
 FORMATS: tuple[Format, ...] = (
@@ -241,11 +238,11 @@ FORMATS: tuple[Format, ...] = (
         "cache of transitions",
         "transitions",
         ANY_FILE,
-        _READ_CACHE,
+        _READ_TRANSITIONS,
         inside="*.sqlite",
         in_cache=True,
     ),
-    Format("folder of transitions", "transitions", FOLDER, _READ_CACHE, in_cache=True),
+    Format("folder of transitions", "transitions", FOLDER, _READ_TRANSITIONS, in_cache=True),
     Format("folder of an index", "index", FOLDER, _READ_INDEX),
     Format("folder of a ledger", "ledger", FOLDER, _READ_LEDGER),
     Format("folder of stories", "story", FOLDER, _STORIES),
@@ -261,7 +258,7 @@ FORMATS: tuple[Format, ...] = (
     Format("effects", "effects", JSON, _READ_EFFECTS, inside="effects.json"),
     Format("effects: their lock", "effects", ANY_FILE, _READ_EFFECTS, inside=".lock"),
     Format("folder of effects", "effects", FOLDER, _READ_EFFECTS),
-    Format("folder of a model", "encoder", FOLDER, _READ_ENCODER),
+    Format("folder of a model", "encoder", MODEL_FOLDER, _READ_ENCODER),
     Format(
         "model",
         "encoder",
@@ -274,31 +271,13 @@ FORMATS: tuple[Format, ...] = (
     Format("game", "story/zork1.z5", table(folders.game_files()), _STORY),
     Format("answers", "responses.sqlite", _SQLITE, _READ_CACHE, in_cache=True),
     Format("vectors", "vectors.sqlite", _SQLITE, _READ_VECTORS, in_cache=True),
-    Format("transitions", "transitions", _SQLITE, _READ_CACHE, inside="*.sqlite", in_cache=True),
-    Format("model: a JSON file", "encoder", JSON, _READ_ENCODER, inside="*.json", slow=True),
-    Format("model: its weights", "encoder", ANY_FILE, _READ_ENCODER, inside="*.safe*", slow=True),
-    Format("model: its tokens", "encoder", ANY_FILE, _READ_ENCODER, inside="vocab.txt", slow=True),
     Format(
-        "published table",
-        "too/oracles.published.yaml",
-        YAML,
-        ("report paper too oracles --from ledger", "report paper too --json"),
-        in_config=True,
+        "transitions", "transitions", _SQLITE, _READ_TRANSITIONS, inside="*.sqlite", in_cache=True
     ),
-    Format("paper", "too/paper.yaml", YAML, ("report paper too",), in_config=True),
+    Format("model: a JSON file", "encoder", MODEL_FILE, _READ_ENCODER, inside="*.json", slow=True),
+    Format("model: its weights", "encoder", MODEL_FILE, _READ_ENCODER, inside="*.safe*", slow=True),
     Format(
-        "grid of a paper",
-        "too/oracles.yaml",
-        YAML,
-        ("report paper too oracles --from ledger", "report paper too", "report paper too oracles"),
-        in_config=True,
-    ),
-    Format(
-        "template of a paper",
-        "too/oracles.md.j2",
-        TEMPLATE,
-        ("report paper too oracles --from ledger",),
-        in_config=True,
+        "model: its tokens", "encoder", MODEL_FILE, _READ_ENCODER, inside="vocab.txt", slow=True
     ),
 )
 """Every format, and how commands meet it."""

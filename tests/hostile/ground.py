@@ -209,7 +209,7 @@ MADE_GOODS: dict[str, tuple[str, ...]] = {
         "--trace trace.jsonl",
     ),
     "filled": (
-        "run uct --model none --task trap-door --set moves=1 --set simulations=2",
+        "run uct --model none --task gull-rock --set moves=1 --set simulations=2",
         "index build entries.txt --out built",
     ),
 }
@@ -301,11 +301,6 @@ class Place:
         return self.root / TEMPORARY
 
     @property
-    def config(self) -> Path:
-        """A copy of the project's configurations, once there is one."""
-        return self.root / "config"
-
-    @property
     def environment(self) -> dict[str, str]:
         """Variables that keep a case in its folder and off the network."""
         return {
@@ -347,14 +342,6 @@ class Place:
                 shutil.copytree(path, target, dirs_exist_ok=True)
             else:
                 shutil.copy(path, target)
-
-    def configure(self) -> None:
-        """Copies the project's configurations, with a template for one table."""
-        from llm_planning.experiments import report_text
-
-        shutil.copytree(Path(__file__).parents[2] / "configs", self.config)
-        template = Path(report_text.__file__).parent / "templates" / "paper_report.md.j2"
-        shutil.copy(template, self.config / "too" / "oracles.md.j2")
 
     def remove(self) -> None:
         """Removes everything, folders without permissions included."""

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from .ending import Ending
+from .own_modules import forgotten
 from .tricks import Case
 
 MOST_MEMORY = 24 << 30
@@ -115,7 +116,7 @@ def run_inside(case: Case, captured: Captured) -> Ending:
 
     before = signal.signal(signal.SIGALRM, too_late)
     begun = time.monotonic()
-    with _surroundings(case):
+    with _surroundings(case), forgotten():
         try:
             # Again and again: what swallows the first one is stopped by another.
             signal.setitimer(signal.ITIMER_REAL, case.limit, 2.0)
@@ -142,9 +143,6 @@ def run_inside(case: Case, captured: Captured) -> Ending:
 def _surroundings(case: Case):
     from typer import completion
 
-    from llm_planning import model_configs
-    from llm_planning.experiments import papers
-
     before, here = dict(os.environ), os.getcwd()
     os.environ.update(case.environment)
     for name in case.unset:
@@ -153,19 +151,14 @@ def _surroundings(case: Case):
     tempfile.tempdir = None
     # Typer asks which shell started the process: here that is whoever started the tests.
     detect, completion._get_shell_name = completion._get_shell_name, lambda: "bash"
-    found = papers.config_folder
-    if case.place.config.exists():
-        papers.config_folder = lambda: case.place.config / "models"
     try:
         yield
     finally:
-        papers.config_folder = found
         completion._get_shell_name = detect
         os.chdir(here)
         os.environ.clear()
         os.environ.update(before)
         tempfile.tempdir = None
-        assert model_configs.config_folder is found
 
 
 PROGRAM = (sys.executable, "-m", "llm_planning.cli")
@@ -240,6 +233,7 @@ def _end_group(process: subprocess.Popen) -> bool:
 def make_goods(ground, captured: Captured) -> None:
     """Makes the good files that commands make."""
     from .cases import good_case, loads_encoder
+    from .folders import make_answers
     from .ground import MADE_GOODS
 
     for name, lines in MADE_GOODS.items():
@@ -254,6 +248,7 @@ def make_goods(ground, captured: Captured) -> None:
             for shared in ("models", "games"):
                 (place.cache / shared).unlink()
             shutil.move(place.cache, ground.goods / name)
+            make_answers(ground.goods / name / "responses.sqlite")  # no model answers here
         else:
             shutil.move(place.here / name, ground.goods / name)
         place.remove()

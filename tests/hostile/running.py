@@ -89,7 +89,7 @@ def _judged(spec: Spec, ground: Ground, run: Callable[[Case], Ending]) -> Verdic
             before,
             tree_of(case.place.root),
             # A file that is written stays, though its name cannot be told any more.
-            code=0 if re.search("true|full|>&-", case.shell) else ending.code,
+            code=0 if re.search("true|full", case.shell) else ending.code,
             writes=case.writes,
             caches=case.caches,
             root=case.place.root,
@@ -173,7 +173,7 @@ class Worker:
         )
         self._process.start()
         theirs.close()
-        said = self._pipe.recv() if self._pipe.poll(180) else "the worker does not begin"
+        said = self._pipe.recv() if self._pipe.poll(600) else "the worker does not begin"
         if said:
             self.close()
             raise RuntimeError(said)

@@ -61,7 +61,7 @@ def test_formats_have_names_of_their_own_and_known_commands():
     assert len({one.name for one in FORMATS}) == len(FORMATS)
     for one in FORMATS:
         for line in one.calls:
-            assert "{}" in line or one.in_cache or one.in_config or one.inside or "story" in line
+            assert "{}" in line or one.in_cache or one.inside or "story" in line
             assert read_call(line.replace("{}", "x")).command in commands()
 
 

@@ -182,12 +182,7 @@ AROUND: dict[str, Callable[[Case], None]] = {
 
 _CODE = 'c=$(cat code); rm code; exit "$c"'
 STREAMS = {
-    "stdin-closed": '"$@" <&-',
-    "stdout-closed": '"$@" >&-',
-    "stderr-closed": '"$@" 2>&-',
-    "all-closed": '"$@" <&- >&- 2>&-',
     "stdout-full": '"$@" >/dev/full',
-    "stderr-full": '"$@" 2>/dev/full',
     "reader-gone": '{ "$@"; echo $? >code; } | true; ' + _CODE,
     "reader-slow": '{ "$@"; echo $? >code; } | { sleep 3; cat >/dev/null; }; ' + _CODE,
     "same-stream": '"$@" 2>&1',
@@ -198,7 +193,6 @@ STREAMS = {
     "latin-1": 'PYTHONIOENCODING=latin-1 "$@"',
     "ascii": 'PYTHONIOENCODING=ascii:strict "$@"',
     "optimised": 'PYTHONOPTIMIZE=2 "$@"',
-    "folder-gone": 'mkdir gone; cd gone; rmdir ../gone; "$@"',
 }
 """Streams and limits of a process, as a shell gives them."""
 

@@ -6,12 +6,20 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from hostile.own_modules import forgotten
 from planted import plant, ran
 
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.sweep_files import Trust
 
 HUB = Trust.of(["some/model", "other/model", "one/model", "my/model"])
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_code():
+    """Users' files of one test are none of the next, whatever they are called."""
+    with forgotten():
+        yield
 
 
 @pytest.fixture(scope="module")

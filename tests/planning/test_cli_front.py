@@ -198,16 +198,6 @@ def test_a_full_disk_under_standard_output_is_one_line(arguments, unbuffered):
     assert done.stderr.splitlines() == [said]
 
 
-def test_a_closed_standard_output_is_refused_before_anything_is_opened(tmp_path):
-    trace = tmp_path / "trace.jsonl"
-    arguments = ("run", "uct", "--model", "none", "--task", "trap-door", "--trace", str(trace))
-    done = shell('"$@" >&-', *arguments)
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == ["error: standard output is closed: give it somewhere to go"]
-    assert not trace.exists()
-    assert shell('"$@" >&- 2>&-', *QUICK).returncode == 1
-
-
 @printing
 def test_a_reader_that_left_is_no_news(arguments, unbuffered):
     done = shell('"$@" | true; exit ${PIPESTATUS[0]}', *arguments, PYTHONUNBUFFERED=unbuffered)
@@ -230,13 +220,6 @@ def test_characters_that_an_encoding_lacks_are_escapes(environment):
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert r"\u" in line or r"\x" in line
-
-
-@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full", "2> >(true)", "<&-", "<&- 2>&-"])
-def test_what_happens_to_the_other_streams_changes_no_code(where):
-    done = shell(f'"$@" {where}', *QUICK)
-    assert (done.returncode, json.loads(done.stdout)["requirements"].keys()) == (0, {"torch"})
-    assert shell(f'"$@" {where}', "minecraft", "requirements", "torhc").returncode == 2
 
 
 # --- Ctrl-C --------------------------------------------------------------------------------------
@@ -294,23 +277,24 @@ import llm_serving.models
 
 def swallow(_):
     with interrupts.heard_while_loading():
-        os.write(2, b'ready\\n')
         while True:
             try:
+                os.write(2, b'ready\\n')
                 time.sleep(60)
             except KeyboardInterrupt:
-                pass
+                os.write(2, b'swallowed\\n')
 
 llm_serving.models.locate = swallow
-interrupts._GRACE = 0.2
 sys.exit(cli.main())
 """
 
 
-def test_ctrl_c_ends_loading_that_swallows_it():
+def test_another_ctrl_c_ends_loading_that_swallows_the_first():
     arguments = [sys.executable, "-c", LOADING, "models", "list"]
     with subprocess.Popen(arguments, stderr=subprocess.PIPE) as process:
         assert process.stderr.readline() == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline() == b"swallowed\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 130
 
@@ -360,11 +344,3 @@ def test_what_doctor_and_reports_propose_exists_outside_the_repository(tmp_path,
     sweeps = [words.removeprefix("sweep run ") for words in proposed if "sweep run" in words]
     assert sweeps
     assert all(os.path.isfile(sweep_files.find_sweep(name)) for name in sweeps)
-
-
-def test_a_working_directory_that_is_gone_is_refused(tmp_path):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    done = shell(f'cd {gone}; rmdir {gone}; "$@"', *QUICK)
-    assert done.returncode == 2
-    assert done.stderr == ("error: the working directory is gone: change to one that exists\n")

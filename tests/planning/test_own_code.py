@@ -1,22 +1,18 @@
 """A user's own file: what a name in it means, and what it is known by."""
 
 import importlib
-import json
 import os
-import random
 import sys
 
 import pytest
 
 from llm_planning import Domain
-from llm_planning.own_code import OwnCodeError, is_own, load_own, own_source, source_hash
+from llm_planning.own_code import OwnCodeError, code_file, load_own, own_source
 from llm_planning.registry import (
-    PLANNER_GROUP,
-    UnknownDomainError,
-    UnknownPlannerError,
+    UnknownNameError,
     find_domain,
     find_planner,
-    source_named,
+    planners,
 )
 
 WORLD = """
@@ -51,22 +47,22 @@ def file(tmp_path):
 
 
 def test_names():
-    assert is_own("a/b.py:Name")
+    assert code_file("a/b.py:Name")
     for name in ("too", "b.py", "b.py:", "b.py:1x", "b.txt:Name", ":Name"):
-        assert not is_own(name)
+        assert code_file(name) is None
         assert load_own(name) is None
 
 
 def test_a_domain_and_a_planner_of_a_file(file):
     domain = find_domain(f"{file}:Walk")
     assert domain.settings.read({}).to_json() == {"steps": 5}
-    assert domain.source.sha256 == source_hash(file)
+    assert domain.source.sha256 == own_source(f"{file}:x").sha256
     spec = find_planner(f"{file}:mine")
     assert (spec.name, spec.summary) == (f"{file}:mine", "Does nothing.")
     assert spec.source == domain.source
-    with pytest.raises(UnknownDomainError, match="is not a domain"):
+    with pytest.raises(UnknownNameError, match="is not a domain"):
         find_domain(f"{file}:NUMBER")
-    with pytest.raises(UnknownPlannerError, match="is not a planner"):
+    with pytest.raises(UnknownNameError, match="is not a planner"):
         find_planner(f"{file}:Walk")
 
 
@@ -82,10 +78,10 @@ def test_a_domain_and_a_planner_of_a_file(file):
     ],
 )
 def test_the_hash_is_of_the_file_and_of_what_it_imports_beside_it(file, changed, is_another):
-    before = source_hash(file)
+    before = own_source(f"{file}:x").sha256
     path = file.parent / changed
     path.write_text(path.read_text() + "\n# changed\n")
-    assert (source_hash(file) != before) == is_another
+    assert (own_source(f"{file}:x").sha256 != before) == is_another
 
 
 @pytest.mark.parametrize(
@@ -123,7 +119,8 @@ def package(tmp_path, monkeypatch):
         importlib.invalidate_caches()
 
     yield install
-    sys.modules.pop("their_worlds", None)
+    for name in ("their_worlds", "helpers_of_own", "parts", "parts.sizes", "parts.units"):
+        sys.modules.pop(name, None)
 
 
 def test_packages_announce_what_they_add(file, package):
@@ -135,11 +132,11 @@ def test_packages_announce_what_they_add(file, package):
     assert (spec.name, spec.summary) == ("stroll", "Does nothing.")
     assert spec.source == domain.source
     assert spec.source.origin == "their-worlds 1.0"
-    assert source_named(PLANNER_GROUP, "stroll") == spec.source
+    assert planners.source("stroll") == spec.source
     package("1.1", **entries, module=WORLD)
     assert find_planner("stroll").source != spec.source
-    assert source_named(PLANNER_GROUP, "uct") is None
-    with pytest.raises(UnknownDomainError, match="did you mean walk"):
+    assert planners.source("uct") is None
+    with pytest.raises(UnknownNameError, match="did you mean walk"):
         find_domain("wolk")
 
 
@@ -156,10 +153,10 @@ def test_packages_announce_what_they_add(file, package):
 def test_an_entry_of_a_package_that_will_not_do_is_one_line(package, module, says):
     package("1.0", planners="a = their_worlds:walk", domains="a = their_worlds:walk", module=module)
     entry = r"a \(their_worlds:walk of their-worlds 1\.0\) "
-    with pytest.raises(UnknownPlannerError, match=entry + says.format(kind="planner")) as raised:
+    with pytest.raises(UnknownNameError, match=entry + says.format(kind="planner")) as raised:
         find_planner("a")
     assert "\n" not in str(raised.value)
-    with pytest.raises(UnknownDomainError, match=entry + says.format(kind="domain")):
+    with pytest.raises(UnknownNameError, match=entry + says.format(kind="domain")):
         find_domain("a")
 
 
@@ -183,7 +180,7 @@ def test_a_helper_that_was_edited_is_read_anew(file):
 
 
 def in_folders(tmp_path, **helpers):
-    """A file w.py in each folder, which says what its helper says at once and later."""
+    """A file w.py in each folder, which has a name of its helper at once and later."""
     for folder, text in helpers.items():
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "helpers.py").write_text(text)
@@ -196,54 +193,65 @@ def in_folders(tmp_path, **helpers):
         (tmp_path / folder / "deep" / "later.py").write_text("from helpers import NAME\n")
 
 
-def test_helpers_of_one_name_in_two_folders_are_two(tmp_path):
+@pytest.mark.parametrize("alike", ["w.py", "helpers.py", "deep/later.py"])
+def test_modules_of_one_name_in_two_folders_are_refused_by_both_names(tmp_path, alike):
     in_folders(tmp_path, a="NAME = 'a'", b="NAME = 'b'")
-    path, modules = list(sys.path), set(sys.modules)
-    for _ in range(2):
-        assert load_own(f"{tmp_path}/a/w.py:NOW").found == "a"
-        assert load_own(f"{tmp_path}/b/w.py:NOW").found == "b"
-    for folder in ("b", "a", "b"):
-        later = load_own(f"{tmp_path}/{folder}/w.py:later").found
-        assert later() == (folder, folder)
-    assert sys.path == path
-    assert "helpers" not in set(sys.modules) - modules
+    kept = {"w.py", "helpers.py", "deep/later.py"} - {alike}
+    for name in kept:
+        path = tmp_path / "b" / name
+        path.rename(path.with_name(f"b_{path.name}"))
+    if alike == "deep/later.py":
+        (tmp_path / "b" / "deep" / "b_later.py").write_text("")
+    main = tmp_path / "b" / "b_w.py" if alike != "w.py" else tmp_path / "b" / "w.py"
+    main.write_text("import helpers" if alike == "helpers.py" else "import deep.later")
+    if alike == "w.py":
+        main.write_text("NOW = 1")
+    assert load_own(f"{tmp_path}/a/w.py:NOW")[0] == "a"
+    with pytest.raises(OwnCodeError, match="rename one of them, or run them apart") as raised:
+        load_own(f"{main}:NOW")
+    first = alike.partition("/")[0]
+    assert f"{tmp_path}/b/{alike} and {tmp_path}/a/{first}" in str(raised.value)
+    assert load_own(f"{tmp_path}/a/w.py:later")[0]() == ("a", "a")
 
 
-def test_a_function_keeps_the_helpers_that_its_file_was_run_with(tmp_path):
+def test_what_was_edited_is_run_again_with_all_of_its_folder(tmp_path):
     in_folders(tmp_path, a="NAME = 'a'")
-    before = load_own(f"{tmp_path}/a/w.py:later").found
+    assert load_own(f"{tmp_path}/a/w.py:later")[0]() == ("a", "a")
     in_folders(tmp_path, a="NAME = 'b'")
-    assert load_own(f"{tmp_path}/a/w.py:NOW").found == "b"
-    assert before() == ("a", "a")
+    assert load_own(f"{tmp_path}/a/w.py:NOW")[0] == "b"
+    assert load_own(f"{tmp_path}/a/w.py:later")[0]() == ("b", "b")
+    assert not list(tmp_path.rglob("w.*.pyc"))
     # One that is gone is no longer found either.
     (tmp_path / "a" / "helpers.py").unlink()
     with pytest.raises(OwnCodeError, match="No module named 'helpers'"):
         load_own(f"{tmp_path}/a/w.py:NOW")
 
 
+def test_a_file_that_changes_while_it_is_run_is_refused(tmp_path):
+    file = tmp_path / "w.py"
+    file.write_text("open(__file__, 'a').write('#')\nNOW = 1\n")
+    with pytest.raises(OwnCodeError, match="was changed while it was run"):
+        load_own(f"{file}:NOW")
+
+
 def test_files_of_a_folder_share_their_helpers(tmp_path):
     in_folders(tmp_path, a="class NAME: pass")
     (tmp_path / "a" / "v.py").write_text("from w import NOW, later as LATER\n")
-    one = load_own(f"{tmp_path}/a/w.py:NOW").found
-    assert load_own(f"{tmp_path}/a/v.py:NOW").found is one
-    assert load_own(f"{tmp_path}/a/v.py:LATER").found() == (one, one)
+    now = load_own(f"{tmp_path}/a/w.py:NOW")[0]
+    assert load_own(f"{tmp_path}/a/v.py:NOW")[0] is now
+    assert load_own(f"{tmp_path}/a/v.py:LATER")[0]() == (now, now)
+    assert load_own(f"{tmp_path}/a/w.py:NOW")[0] is now
 
 
-def test_a_helper_comes_before_an_installed_module_of_its_name_and_harms_it_not(tmp_path):
-    for name in ("json", "random"):
-        (tmp_path / f"{name}.py").write_text("MINE = True\n")
+@pytest.mark.parametrize("name", ["json", "random", "sys", "yaml"])
+def test_a_helper_with_the_name_of_an_installed_module_is_refused(tmp_path, name):
+    (tmp_path / f"{name}.py").write_text("MINE = True\n")
     file = tmp_path / "w.py"
-    file.write_text(
-        "import json, colorsys\nMINE = json.MINE\n"
-        "def later():\n    from random import MINE\n    return MINE\n"
-    )
-    before = source_hash(file)
-    assert load_own(f"{file}:MINE").found
-    assert load_own(f"{file}:later").found()
-    assert sys.modules["json"] is json
-    assert sys.modules["random"] is random
-    (tmp_path / "random.py").write_text("MINE = False\n")
-    assert source_hash(file) != before
+    file.write_text(f"import {name}\nMINE = {name}.MINE\n")
+    installed = sys.modules.get(name)
+    with pytest.raises(OwnCodeError, match=f"w?/{name}.py and .* are both the module {name}"):
+        load_own(f"{file}:MINE")
+    assert sys.modules.get(name) is installed
 
 
 def test_this_project_beside_a_file_is_no_part_of_it(tmp_path):
@@ -251,19 +259,19 @@ def test_this_project_beside_a_file_is_no_part_of_it(tmp_path):
     (tmp_path / "llm_planning" / "__init__.py").write_text("raise SystemExit\n")
     file = tmp_path / "w.py"
     file.write_text("from llm_planning import Domain as FOUND\n")
-    alone = source_hash(file)
-    assert load_own(f"{file}:FOUND").found is Domain
+    alone = own_source(f"{file}:x").sha256
+    assert load_own(f"{file}:FOUND")[0] is Domain
     (tmp_path / "llm_planning" / "__init__.py").write_text("")
-    assert source_hash(file) == alone
+    assert own_source(f"{file}:x").sha256 == alone
 
 
 def test_a_source_is_told_without_running_the_file(file):
     ran = file.with_name("ran")
     file.write_text(f"open({str(ran)!r}, 'w')\nMINE = 1\n")
     source = own_source(f"{file}:MINE")
-    assert source.sha256 == source_hash(file)
+    assert source.sha256 == own_source(f"{file}:x").sha256
     assert not ran.exists()
-    assert load_own(f"{file}:MINE").source == source
+    assert load_own(f"{file}:MINE")[1] == source
     assert ran.exists()
     assert own_source("uct") is None
 

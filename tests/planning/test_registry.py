@@ -14,8 +14,7 @@ from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.registry import (
-    UnknownDomainError,
-    UnknownPlannerError,
+    UnknownNameError,
     find_domain,
     find_planner,
     spec_of,
@@ -90,9 +89,9 @@ def test_who_works_where():
 
 
 def test_unknown_names_propose_the_nearest():
-    with pytest.raises(UnknownPlannerError, match="'tot-mtcs'; did you mean tot-mcts"):
+    with pytest.raises(UnknownNameError, match="'tot-mtcs'; did you mean tot-mcts"):
         find_planner("tot-mtcs")
-    with pytest.raises(UnknownDomainError, match="'minecaft'; did you mean minecraft"):
+    with pytest.raises(UnknownNameError, match="'minecaft'; did you mean minecraft"):
         find_domain("minecaft")
     with pytest.raises(UnknownTaskError, match="did you mean milk-a-cow"):
         prepare("too", task="milk-cow", settings={})

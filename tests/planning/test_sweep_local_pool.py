@@ -101,7 +101,7 @@ async def test_two_engines_add_up_and_may_depend_on_the_trial():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"planner": "coat"}, "UnknownPlannerError: unknown planner 'coat'"),
+        ({"planner": "coat"}, "UnknownNameError: unknown planner 'coat'"),
         ({"settings": {"d": 0}}, "SettingsError: setting d=0"),
         ({"task": "fly"}, "UnknownTaskError"),
     ],

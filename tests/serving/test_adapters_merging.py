@@ -35,8 +35,8 @@ from llm_serving.models.folders import MANIFEST
 from llm_serving.models.local import MERGED, content_revision
 
 CARD = Card(
-    base="",
-    base_revision="",
+    base="tiny",
+    base_revision="1",
     domain="minecraft",
     roles=("feasibility", "dynamics"),
     words_sha256=("ab" * 32,),
@@ -68,7 +68,7 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture
 def card(tiny):
-    return replace(CARD, base=str(tiny), base_revision=resolve(str(tiny)).revision)
+    return CARD.model_copy(update={"base": str(tiny), "base_revision": resolve(str(tiny)).revision})
 
 
 @pytest.fixture
@@ -339,7 +339,7 @@ def test_a_bundled_model_without_its_adapter_is_an_honest_error(monkeypatch):
 
 def test_an_adapter_for_other_shapes_or_another_base(tiny, adapter, card, tmp_path):
     def told(**change):
-        (adapter / "taught.json").write_text(json.dumps(replace(card, **change).to_json()))
+        (adapter / "taught.json").write_text(json.dumps(card.to_json() | change))
         with pytest.raises(AdapterError) as error:
             resolve(str(adapter))
         return str(error.value)
@@ -394,7 +394,7 @@ def test_adapters_whose_targets_are_paths_or_an_expression_are_served(adapter, t
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"peft_type": "IA3"}, "only LORA is served"),
+        ({"peft_type": "IA3"}, "'peft_type' = 'IA3' will not do"),
         ({"use_rslora": True}, "'use_rslora' = True: only plain LoRA"),
         ({"use_dora": True}, "'use_dora' = True"),
         ({"modules_to_save": ["lm_head"]}, "'modules_to_save'"),
@@ -403,17 +403,11 @@ def test_adapters_whose_targets_are_paths_or_an_expression_are_served(adapter, t
         ({"rank_pattern": {"q_proj": 8}}, "'rank_pattern'"),
         ({"fan_in_fan_out": True}, "'fan_in_fan_out'"),
         ({"a_new_kind_of_lora": {"x": 1}}, "'a_new_kind_of_lora'"),
-        ({"r": 0}, "`r` = 0: write a rank"),
-        ({"r": True}, "`r` = True"),
+        ({"r": 0}, "'r' = 0 will not do"),
+        ({"r": True}, "'r' = True will not do"),
         ({"r": 8}, "is no matrix of rank 8"),
-        ({"lora_alpha": "16"}, "`lora_alpha` = '16'"),
-        ({"lora_alpha": float("nan")}, "`lora_alpha` = nan"),
-        ({"target_modules": "all-linear"}, "`target_modules` = 'all-linear'"),
-        ({"target_modules": ["embed_tokens"]}, "other layers are not served"),
-        ({"target_modules": ["q_proj", "model.embed_tokens"]}, "other layers are not served"),
-        ({"target_modules": ["q_proj.weight"]}, "other layers are not served"),
-        ({"target_modules": ""}, "`target_modules` = ''"),
-        ({"target_modules": None}, "`target_modules` = None"),
+        ({"lora_alpha": "16"}, "'lora_alpha' = '16'"),
+        ({"lora_alpha": float("nan")}, "'lora_alpha' = nan"),
     ],
 )
 def test_adapters_that_are_not_served(adapter, change, message):
@@ -461,11 +455,11 @@ def test_numbers_that_are_not_finite_are_not_merged(adapter, cache):
 def test_weights_cut_in_half(adapter, cache):
     content = (adapter / WEIGHTS).read_bytes()
     (adapter / WEIGHTS).write_bytes(content[: len(content) // 2])
-    with pytest.raises(ServingError, match="cannot be merged") as error:
+    with pytest.raises(ServingError, match="is damaged") as error:
         resolve(str(adapter))
     assert "\n" not in str(error.value)
     (adapter / WEIGHTS).write_bytes(content[:100])
-    with pytest.raises(AdapterError, match="its header does not fit its 100 bytes"):
+    with pytest.raises(AdapterError, match="is damaged: SafetensorError"):
         read_adapter(adapter)
     (adapter / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
     with pytest.raises(AdapterError, match=rf"{WEIGHTS} is a pointer of Git LFS, not what it"):
@@ -475,12 +469,12 @@ def test_weights_cut_in_half(adapter, cache):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "`format` = 2: this program reads 1"),
-        ({"roles": []}, "`roles` = .*: write a list of names"),
-        ({"words_sha256": ["12"]}, "list SHA-256"),
-        ({"base": 3}, "`base` = 3: write a name"),
-        ({"recipe": []}, "`recipe` = .*: write a JSON object"),
-        ({"licence": "MIT"}, "unknown key 'licence'; known keys: format, base"),
+        ({"format": 2}, "'format' = 2 will not do"),
+        ({"roles": []}, r"'roles' = \[\] will not do"),
+        ({"words_sha256": ["12"]}, r"'words_sha256\.0' = '12' will not do"),
+        ({"base": 3}, "'base' = 3 will not do"),
+        ({"recipe": []}, r"'recipe' = \[\] will not do"),
+        ({"licence": "MIT"}, "'licence' = 'MIT' will not do"),
     ],
 )
 def test_cards_that_make_no_sense(adapter, card, change, message):

@@ -30,7 +30,6 @@ from llm_serving.errors import (
 )
 from llm_serving.models import folders, resolve
 from llm_serving.models.folders import CACHE_VARIABLE, CacheFolderError, cache_folder, is_complete
-from llm_serving.models.hub import cached_snapshot
 from llm_serving.models.reading import read_tokenizer
 from llm_serving.request import Message
 from llm_serving.vllm_engine import VllmEngine
@@ -228,11 +227,3 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         '{"revision": "r", "files": {"a": {"bytes": 0, "sha256": ""}}}'
     )
     assert not folders.is_intact(tmp_path, "r")
-
-
-def test_a_pipe_in_the_hub_s_cache_is_not_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    references = tmp_path / "models--some--model" / "refs"
-    references.mkdir(parents=True)
-    os.mkfifo(references / "main")
-    assert "not a regular file" in str(refused(lambda: cached_snapshot("some/model")))

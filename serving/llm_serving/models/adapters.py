@@ -1,6 +1,6 @@
 """LoRA adapters in PEFT's folders: which ones are served, and the card of one that was taught.
 
-A folder may come from any source, so all of it is checked here before a library reads it.
+A folder may come from any source: what would be served otherwise than it was made is refused.
 """
 
 from __future__ import annotations
@@ -8,15 +8,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_base.files import at_home, read_json
 from llm_base.quoting import quote
-from llm_serving.errors import AdapterError, UnknownModelError
+from llm_serving.errors import AdapterError
 from llm_serving.models.folders import sha256
-from llm_serving.models.local import CARD, tensor_shapes
+from llm_serving.models.local import CARD, is_pointer
+from llm_serving.models.reading import reading_model
 from llm_serving.request import Taught
 
 if TYPE_CHECKING:
@@ -28,29 +31,34 @@ FAMILIES = ("llama", "qwen2")
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Layers that an adapter may change."""
 
-_MOST_RANK = 512
-"""The largest rank that vLLM serves."""
-_MOST_ALPHA = 1 << 20
 _MOST_TEXT = 1 << 20
 _MOST_WEIGHTS = 4 << 30
-_NAME = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
+_WEIGHT = re.compile(
+    rf"base_model\.model\.((?:.+\.)?(?:{'|'.join(PROJECTIONS)}))\.lora_([AB])\.weight"
+)
 _FLOATS = frozenset({"F16", "BF16", "F32"})
-_FORMAT = 1
 
 _IGNORED = frozenset(
     {
         *("auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode"),
         *("layers_pattern", "layers_to_transform", "lora_dropout", "megatron_core"),
-        *("peft_version", "qalora_group_size", "revision", "runtime_config", "task_type"),
+        *("peft_version", "qalora_group_size", "revision", "runtime_config", "target_modules"),
+        "task_type",
     }
 )
 """Keys of PEFT's file that say how an adapter was trained, or what its weights show anyway."""
-_PLAIN_INITS = (True, False, "gaussian")
+_NOTHING: tuple[object, ...] = (None, False, "none", "", [], {})
+"""Values of any other key that change nothing."""
+_PLAIN_INITS: tuple[object, ...] = (True, False, "gaussian")
 """Values of `init_lora_weights` with which the base model stays as it is."""
 
+_Name: TypeAlias = Annotated[str, Field(max_length=4096, pattern=r"^\P{C}+$")]  # printable
+_Sha256: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_Shapes: TypeAlias = "Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]"
+_Model = TypeVar("_Model", bound=BaseModel)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+
+class Card(BaseModel):
     """What an adapter was taught: the file `taught.json` in its folder.
 
     Attributes:
@@ -71,16 +79,19 @@ class Card:
         ...     roles=("dynamics",),
         ...     words_sha256=("0" * 64,),
         ... )
-        >>> Card.read(card.to_json()) == card
+        >>> Card.model_validate(card.to_json()) == card
         True
     """
 
-    base: str
-    base_revision: str
-    domain: str
-    roles: tuple[str, ...]
-    words_sha256: tuple[str, ...]
-    recipe: Mapping[str, Any] = field(default_factory=dict)
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    base: _Name
+    base_revision: _Name
+    domain: _Name
+    roles: Annotated[tuple[_Name, ...], Field(min_length=1)]
+    words_sha256: Annotated[tuple[_Sha256, ...], Field(min_length=1)]
+    recipe: dict[str, Any] = {}
 
     @property
     def taught(self) -> Taught:
@@ -89,53 +100,17 @@ class Card:
 
     def to_json(self) -> dict[str, Any]:
         """The file's content."""
-        return {
-            "format": _FORMAT,
-            "base": self.base,
-            "base_revision": self.base_revision,
-            "domain": self.domain,
-            "roles": list(self.roles),
-            "words_sha256": list(self.words_sha256),
-            "recipe": dict(self.recipe),
-        }
+        return self.model_dump(mode="json")
 
-    @classmethod
-    def read(cls, content: object) -> Card:
-        """Reads the file's content.
 
-        Raises:
-            ValueError: a key is missing, unknown or has an impossible value.
-        """
-        if not isinstance(content, dict):
-            raise ValueError(f"{quote(content)} is not a JSON object")
-        keys = ("format", "base", "base_revision", "domain", "roles", "words_sha256", "recipe")
-        for key in content:
-            if key not in keys:
-                raise ValueError(f"unknown key {quote(key)}; known keys: {', '.join(keys)}")
-        for key in keys:
-            if key not in content:
-                raise ValueError(f"the key `{key}` is missing")
-        if content["format"] != _FORMAT or isinstance(content["format"], bool):
-            raise ValueError(f"`format` = {quote(content['format'])}: this program reads {_FORMAT}")
-        for key in ("base", "base_revision", "domain"):
-            if not (isinstance(content[key], str) and content[key] and content[key].isprintable()):
-                raise ValueError(f"`{key}` = {quote(content[key])}: write a name")
-        roles, words, recipe = content["roles"], content["words_sha256"], content["recipe"]
-        if not (isinstance(roles, list) and roles and all(isinstance(one, str) for one in roles)):
-            raise ValueError(f"`roles` = {quote(roles)}: write a list of names")
-        hashes = words if isinstance(words, list) and words else [None]
-        if not all(isinstance(one, str) and re.fullmatch("[0-9a-f]{64}", one) for one in hashes):
-            raise ValueError(f"`words_sha256` = {quote(words)}: list SHA-256 in hexadecimal")
-        if not isinstance(recipe, dict):
-            raise ValueError(f"`recipe` = {quote(recipe)}: write a JSON object")
-        return cls(
-            base=content["base"],
-            base_revision=content["base_revision"],
-            domain=content["domain"],
-            roles=tuple(roles),
-            words_sha256=tuple(words),
-            recipe=recipe,
-        )
+class _Lora(BaseModel):
+    """PEFT's file: rank and alpha. Whatever else it says must change nothing."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    peft_type: Literal["LORA"]
+    r: Annotated[int, Field(ge=1, le=512)]  # the largest rank that vLLM serves
+    lora_alpha: Annotated[float, Field(ge=-(1 << 20), le=1 << 20, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +129,7 @@ class Adapter:
     revision: str
     rank: int
     alpha: float
-    shapes: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
+    shapes: _Shapes
     card: Card | None
 
     @property
@@ -180,13 +155,13 @@ def read_adapter(folder: Path) -> Adapter:
     folder = Path(at_home(str(folder)))
     # First of all: who finds this hash again later has read the rest from the same files.
     revision = adapter_revision(folder)
-    rank, alpha = _settings(folder / CONFIG)
+    lora = _read_lora(folder / CONFIG)
     return Adapter(
         path=Path(os.path.realpath(folder)),
         revision=revision,
-        rank=rank,
-        alpha=alpha,
-        shapes=_pairs(folder / WEIGHTS, rank),
+        rank=lora.r,
+        alpha=lora.lora_alpha,
+        shapes=_pairs(folder / WEIGHTS, lora.r),
         card=read_card(folder),
     )
 
@@ -197,7 +172,8 @@ def adapter_revision(folder: Path) -> str:
     Raises:
         AdapterError: a file cannot be read.
     """
-    _check_is_folder(folder)
+    if not os.path.isdir(folder):
+        raise AdapterError(f"there is no adapter {folder}: name a folder in PEFT's format")
     digest = hashlib.sha256()
     for name in (CONFIG, WEIGHTS, CARD):
         path = folder / name
@@ -224,12 +200,7 @@ def read_card(folder: Path) -> Card | None:
         AdapterError: it is damaged.
     """
     path = folder / CARD
-    if not os.path.lexists(path):
-        return None
-    try:
-        return Card.read(_json(path))
-    except ValueError as error:
-        raise AdapterError(f"{path}: {error}. Teach the adapter again, or remove it") from error
+    return _read(Card, path) if os.path.lexists(path) else None
 
 
 def check_fit(adapter: Adapter, base: Path, *, base_revision: str) -> None:
@@ -242,14 +213,14 @@ def check_fit(adapter: Adapter, base: Path, *, base_revision: str) -> None:
 
     Raises:
         AdapterError: the base is of another family, or its weights are not those that the adapter
-            was taught on, or have other shapes.
-        UnknownModelError: the base's files are damaged.
+            was taught on, have other shapes, or cannot be read.
     """
     family = _json(base / "config.json")
     kind = family.get("model_type") if isinstance(family, dict) else None
     if kind not in FAMILIES:
         raise AdapterError(
-            f"{base} is a model of type {quote(kind)}: adapters are served on {_listed(FAMILIES)}"
+            f"{base} is a model of type {quote(kind)}: adapters are served on "
+            f"{' and '.join(FAMILIES)}"
         )
     card = adapter.card
     if card is not None and card.base_revision != base_revision:
@@ -258,11 +229,11 @@ def check_fit(adapter: Adapter, base: Path, *, base_revision: str) -> None:
             f"{card.base_revision[:80]}, but the weights here have {base_revision[:80]}: serve it "
             "on the model that it was taught on, or teach it again"
         )
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for path in sorted(base.glob("*.safetensors")):
-        found.update({name: shape for name, (shape, _) in tensor_shapes(path).items()})
+        shapes.update({name: shape for name, (shape, _) in _tensors(path).items()})
     for layer, ((_, inner), (outer, _)) in adapter.shapes.items():
-        shape = found.get(f"{layer}.weight")
+        shape = shapes.get(f"{layer}.weight")
         if shape != (outer, inner):
             has = "no such weight" if shape is None else f"one of shape {list(shape)}"
             raise AdapterError(
@@ -271,69 +242,55 @@ def check_fit(adapter: Adapter, base: Path, *, base_revision: str) -> None:
             )
 
 
-def _settings(path: Path) -> tuple[int, float]:
-    """Rank and alpha of PEFT's file, whose other keys must change nothing.
-
-    Raises:
-        AdapterError: one of them does.
-    """
-    content = _json(path)
-    if not isinstance(content, dict):
-        raise AdapterError(f"{path} is damaged: it is not a JSON object")
-    if content.get("peft_type") != "LORA":
-        raise AdapterError(
-            f"{path}: `peft_type` = {quote(content.get('peft_type'))}: only LORA is served"
-        )
-    rank, alpha, targets = (content.get(key) for key in ("r", "lora_alpha", "target_modules"))
-    if type(rank) is not int or not 1 <= rank <= _MOST_RANK:
-        raise AdapterError(f"{path}: `r` = {quote(rank)}: write a rank from 1 to {_MOST_RANK}")
-    # Not a number compares false, and an integer may be larger than any float.
-    if not isinstance(alpha, int | float) or alpha is True or not abs(alpha) <= _MOST_ALPHA:
-        raise AdapterError(f"{path}: `lora_alpha` = {quote(alpha)}: write a number")
-    if not _are_targets(targets):
-        raise AdapterError(
-            f"{path}: `target_modules` = {quote(targets)}: write a list of some of "
-            f"{', '.join(PROJECTIONS)}, alone or at the end of a path, or a regular expression; "
-            "other layers are not served"
-        )
-    for key, value in content.items():
-        if key in {"peft_type", "r", "lora_alpha", "target_modules"} | _IGNORED:
-            continue
-        plain = value in _PLAIN_INITS if key == "init_lora_weights" else value in (None, "none", "")
-        if not (plain or value is False or value in ([], {})):
+def _read_lora(path: Path) -> _Lora:
+    lora = _read(_Lora, path)
+    for key, value in (lora.model_extra or {}).items():
+        plain = _PLAIN_INITS if key == "init_lora_weights" else _NOTHING
+        if key not in _IGNORED and value not in plain:
             raise AdapterError(
                 f"{path}: {quote(key)} = {quote(value)}: only plain LoRA is served, without it"
             )
-    return rank, float(alpha)
+    return lora
 
 
-def _are_targets(targets: object) -> bool:
-    """Whether PEFT's `target_modules` names layers that are served.
+def _read(model: type[_Model], path: Path) -> _Model:
+    try:
+        return model.model_validate(_json(path))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise AdapterError(
+            f"{path}: {quote(key)} = {quote(first['input'])} will not do: {first['msg']}"
+        ) from error
 
-    A regular expression of other people is not run: its match may take for ever, and the weights
-    show which layers it meant.
-    """
-    if isinstance(targets, str):
-        return targets not in {"", "all-linear"}  # PEFT saves the names that all-linear stands for
-    paths = targets if isinstance(targets, list) else []
-    return bool(paths) and all(str(path).rpartition(".")[2] in PROJECTIONS for path in paths)
+
+def _tensors(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """The shape and the type of each tensor of a safetensors file, by its name."""
+    from safetensors import safe_open
+
+    with reading_model(lambda reason: AdapterError(f"{path} is damaged: {reason}")):
+        if is_pointer(path):
+            raise AdapterError(
+                f"{path} is a pointer of Git LFS, not what it points to. Run `git lfs pull` there"
+            )
+        with safe_open(path, framework="np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no dict
+            return {
+                name: (tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()
+            }
 
 
-def _pairs(path: Path, rank: int) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+def _pairs(path: Path, rank: int) -> _Shapes:
     """Layer -> shapes of its matrices A and B.
 
     Raises:
         AdapterError: the file is damaged; a tensor is of another kind, has no partner or another
             rank.
     """
-    try:
-        tensors = tensor_shapes(path)
-    except UnknownModelError as error:
-        raise AdapterError(str(error)) from error
     halves: dict[str, dict[str, tuple[int, ...]]] = {}
-    for name, (shape, dtype) in tensors.items():
-        match = _NAME.fullmatch(name)
-        if match is None or match[1].rpartition(".")[2] not in PROJECTIONS:
+    for name, (shape, dtype) in _tensors(path).items():
+        match = _WEIGHT.fullmatch(name)
+        if match is None:
             raise AdapterError(
                 f"{path} holds {quote(name)}: only matrices lora_A and lora_B of "
                 f"{', '.join(PROJECTIONS)} are served"
@@ -352,11 +309,6 @@ def _pairs(path: Path, rank: int) -> dict[str, tuple[tuple[int, ...], tuple[int,
     return {layer: (found["A"], found["B"]) for layer, found in halves.items()}
 
 
-def _check_is_folder(folder: Path) -> None:
-    if not os.path.isdir(folder):
-        raise AdapterError(f"there is no adapter {folder}: name a folder in PEFT's format")
-
-
 def _json(path: Path) -> Any:  # noqa: ANN401 - any JSON
     try:
         return read_json(path, most=_MOST_TEXT)
@@ -368,7 +320,3 @@ def _json(path: Path) -> Any:  # noqa: ANN401 - any JSON
 
 def _unreadable(path: Path, error: OSError) -> AdapterError:
     return AdapterError(f"{path} cannot be read: {error.strerror}")
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return " and ".join(names)

@@ -153,7 +153,7 @@ def _manifest(folder: Path) -> tuple[str, dict[Any, Any]]:
         return "", {}
     match listed:
         case {"revision": str(revision), "files": {**files}} if all(
-            isinstance(one, dict) and one.keys() == {"bytes", "sha256"} for one in files.values()
+            isinstance(file, dict) and file.keys() == {"bytes", "sha256"} for file in files.values()
         ):
             return revision, files
     return "", {}

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import sys
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from llm_base.files import read_regular
 from llm_serving.errors import ModelFetchError, UnknownModelError
 from llm_serving.models.folders import sha256
 from llm_serving.models.local import check_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _HUB_ID = re.compile(r"(?!.*(--|\.\.))[A-Za-z0-9_][\w.-]*/[\w.-]*\w", re.ASCII)
 _LONGEST_ID = 96
@@ -60,7 +52,6 @@ def cached_snapshot(hub_id: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    _check_references(hub_id)
     repository, revision = _parts(hub_id)
     try:
         found = snapshot_download(
@@ -77,18 +68,6 @@ def cached_snapshot(hub_id: str) -> Path:
     folder = Path(found)
     check_folder(folder, remedy=_how_to_fetch(hub_id))
     return folder
-
-
-def _check_references(hub_id: str) -> None:
-    """Refuses a cached model whose file of revisions is a pipe or a device, which would block."""
-    from huggingface_hub.constants import HF_HUB_CACHE
-    from huggingface_hub.file_download import repo_folder_name
-
-    repository, revision = _parts(hub_id)
-    folder = Path(HF_HUB_CACHE, repo_folder_name(repo_id=repository, repo_type="model"))
-    named = folder / "refs" / revision
-    if os.path.exists(named) and not os.path.isfile(named):
-        raise UnknownModelError(f"{named} is not a regular file: remove the model's folder there")
 
 
 def download_snapshot(hub_id: str) -> Path:
@@ -130,8 +109,7 @@ def _downloaded(hub_id: str) -> Path:
 
     repository, revision = _parts(hub_id)
     try:
-        with _quiet_hub():
-            return Path(snapshot_download(repository, revision=revision, ignore_patterns=_SKIPPED))
+        return Path(snapshot_download(repository, revision=revision, ignore_patterns=_SKIPPED))
     except LocalEntryNotFoundError as error:
         raise UnknownModelError(
             f"{hub_id} is not, or not wholly, on this machine, and the hub cannot be asked "
@@ -151,25 +129,6 @@ def _downloaded(hub_id: str) -> Path:
             f"{hub_id} could not be downloaded: {error}. What has arrived is kept; run "
             f"`llm-planning models fetch {hub_id}` again"
         ) from error
-
-
-@contextmanager
-def _quiet_hub() -> Iterator[None]:
-    """Switches the hub's progress bars off, unless standard error is a terminal."""
-    from huggingface_hub.utils.tqdm import (
-        are_progress_bars_disabled,
-        disable_progress_bars,
-        enable_progress_bars,
-    )
-
-    if sys.stderr.isatty() or are_progress_bars_disabled():
-        yield
-        return
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        enable_progress_bars()
 
 
 def discard_damaged(folder: Path) -> None:
@@ -192,7 +151,7 @@ def _content_name(blob: Path) -> str:
     if len(blob.name) == 64:
         return sha256(blob)
     if len(blob.name) == 40:
-        content = read_regular(blob)
+        content = blob.read_bytes()
         header = b"blob %d\0" % len(content)
         return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
     return blob.name

@@ -1,7 +1,7 @@
-"""Local model folders: what makes one usable, and a revision that follows its content.
+"""Local model folders: what makes one whole, and a revision that follows its content.
 
-A folder may come from any source. The libraries that read it block on a pipe, follow names out of
-the folder and raise any exception. So the folder is checked here first.
+Who names a folder is trusted with it. What is looked at here tells a user in one line what else a
+library would say at length, or late.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
-from itertools import islice
-from pathlib import Path, PurePosixPath
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from llm_base.files import open_regular, parse_json, read_json, read_regular
+from llm_base.files import read_json
 from llm_base.quoting import quote
 from llm_serving.errors import EncoderError, UnknownModelError
 from llm_serving.models.folders import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _TEXTS = frozenset({".json", ".jinja", ".model", ".tiktoken", ".txt"})
 _WEIGHTS = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
@@ -29,13 +28,8 @@ _NEVER_LOADED = frozenset({"optimizer", "rng_state", "scaler", "scheduler", "tra
 _POINTER = b"version https://git-lfs.github.com/spec/"
 """Begins what Git LFS leaves in the place of a file that it has not fetched."""
 _SAMPLE = 1 << 20
-_LONGEST_HEADER = 100_000_000
-"""Bytes that a safetensors file's header may have, by its format."""
 _LONGEST_TEXT = 1 << 30
 """Bytes of a tokenizer or a configuration; the largest ones known have 30 MB."""
-_MOST_FILES = 10_000
-_MOST_LAYERS = 4096
-_LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "depth")
 CARD = "taught.json"
 """In the folder of an adapter, or of a model that one was merged into: what it was taught."""
 MERGED = "merged.json"
@@ -47,96 +41,68 @@ _MODULE = re.compile(r"sentence_transformers\.(\w+\.)*[A-Z]\w*")
 
 
 def check_folder(folder: Path, *, remedy: str = _REMEDY) -> None:
-    """Refuses a folder that holds no model, or one that no library should read.
+    """Refuses a folder that holds no model, or not the whole one.
 
     Args:
         folder: the model's.
         remedy: ends the message where files are missing or damaged.
 
     Raises:
-        UnknownModelError: it has no `config.json`; a file in it is not a regular one or may not be
-            read; a JSON file is damaged; it has no weights, or lacks some that its index lists; a
-            file is a pointer of Git LFS.
+        UnknownModelError: it has no `config.json`, or a damaged one; it has no weights, or lacks
+            some that its index lists; a file is a pointer of Git LFS, or cannot be read.
     """
-    if not os.path.lexists(folder / "config.json"):
-        raise UnknownModelError(
-            f"the folder {folder} holds no model: it has no config.json. Give the folder that a "
-            "Hugging Face model was saved or downloaded to"
-        )
-    _check_files(folder)
-    _check_pointers(folder, remedy)
-    _check_layers(folder / "config.json", _read_object(folder / "config.json", remedy))
-    _check_weights(folder, remedy)
-    for path in sorted(folder.glob("*.safetensors")):
-        _check_header(path, remedy)
-
-
-def _check_files(folder: Path) -> None:
-    """Refuses files that would block a reader, or cannot be read."""
-    for number, path in enumerate(_paths(folder)):
-        if number >= _MOST_FILES:
+    with _readable():
+        if not (folder / "config.json").is_file():
             raise UnknownModelError(
-                f"the folder {folder} holds more than {_MOST_FILES} files, and a model has some "
-                "ten: give the folder of one model"
+                f"the folder {folder} holds no model: it has no config.json. Give the folder that "
+                "a Hugging Face model was saved or downloaded to"
             )
-        try:
-            mode = os.stat(path).st_mode
-        except OSError as error:
-            raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
-        if not stat.S_ISREG(mode):
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        pointers = [path.relative_to(folder) for path in files if is_pointer(path)]
+        if pointers:
             raise UnknownModelError(
-                f"{path} is not a regular file: remove it from the model's folder"
+                f"the model in {folder} is not whole: pointers of Git LFS stand in the place of "
+                f"{len(pointers)} of its files, the first is {pointers[0]}. Run `git lfs pull` "
+                f"there. {remedy}"
             )
-        if not os.access(path, os.R_OK):
-            raise UnknownModelError(f"{path} may not be read by you: change its permissions")
-
-
-def _check_pointers(folder: Path, remedy: str) -> None:
-    pointers = sorted(os.path.relpath(path, folder) for path in _paths(folder) if _is_pointer(path))
-    if pointers:
+        _read_object(folder / "config.json", remedy)
+        listed = {shard for path in folder.glob("*.index.json") for shard in _shards(path, remedy)}
+        if missing := sorted(shard for shard in listed if not (folder / shard).is_file()):
+            raise UnknownModelError(
+                f"the model in {folder} is not whole: {len(missing)} of {len(listed)} weight files "
+                f"are missing, the first is {missing[0][:80]}. {remedy}"
+            )
+    endings = {path.suffix for path in files if path.stem not in _NEVER_LOADED}
+    if endings.isdisjoint(_WEIGHTS - {".gguf"}):
+        other = ", and GGUF is not read" if ".gguf" in endings else ""
         raise UnknownModelError(
-            f"the model in {folder} is not whole: pointers of Git LFS stand in the place of "
-            f"{len(pointers)} of its files, the first is {pointers[0][:80]}. Run `git lfs pull` "
-            f"there. {remedy}"
+            f"the model in {folder} has no weights: no file ends in .safetensors or .bin{other}. "
+            f"{remedy}"
         )
 
 
-def _is_pointer(path: Path | str) -> bool:
-    """Whether a file is a pointer of Git LFS.
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Names the file that cannot be read.
 
     Raises:
-        UnknownModelError: it cannot be read.
+        UnknownModelError: one could not.
     """
     try:
-        with open_regular(Path(path)) as file:
-            return file.read(len(_POINTER)) == _POINTER
+        yield
     except OSError as error:
-        raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
+        raise UnknownModelError(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
-def _paths(folder: Path) -> Iterator[str]:
-    """The paths of all files below a folder."""
-
-    def fail(error: OSError) -> None:
-        raise UnknownModelError(
-            f"the folder {error.filename} cannot be read: {error.strerror}"
-        ) from error
-
-    seen: set[str] = set()
-    for root, below, names in os.walk(folder, onerror=fail, followlinks=True):
-        # A link may lead back to where it lies.
-        if (place := os.path.realpath(root)) in seen:
-            below.clear()
-            continue
-        seen.add(place)
-        yield from (os.path.join(root, name) for name in names)
+def is_pointer(path: Path) -> bool:
+    """Whether a file is a pointer of Git LFS."""
+    with path.open("rb") as file:
+        return file.read(len(_POINTER)) == _POINTER
 
 
 def _read_json(path: Path, remedy: str) -> Any:  # noqa: ANN401 - any JSON
     try:
         return read_json(path, most=_LONGEST_TEXT)
-    except OSError as error:
-        raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UnknownModelError(f"{path} is damaged: it is not JSON ({error}). {remedy}") from error
 
@@ -148,16 +114,14 @@ def _read_object(path: Path, remedy: str) -> dict[str, Any]:
     return value
 
 
-def _check_layers(path: Path, config: dict[str, Any]) -> None:
-    """Refuses a number of layers that would fill the memory."""
-    for part in (config, *(value for value in config.values() if isinstance(value, dict))):
-        for name in _LAYERS:
-            layers = part.get(name, 0)
-            if isinstance(layers, int | float) and layers > _MOST_LAYERS:
-                raise UnknownModelError(
-                    f"{path} says {name}: {layers:.3g}, more than {_MOST_LAYERS}: no model that "
-                    "can be run has so many"
-                )
+def _shards(index: Path, remedy: str) -> set[str]:
+    """The files of weights that an index lists."""
+    shards = _read_object(index, remedy).get("weight_map")
+    if isinstance(shards, dict) and all(isinstance(shard, str) for shard in shards.values()):
+        return set(shards.values())
+    raise UnknownModelError(
+        f"{index} is damaged: it has no `weight_map` from weights to files. {remedy}"
+    )
 
 
 def check_modules(folder: Path) -> None:
@@ -165,109 +129,19 @@ def check_modules(folder: Path) -> None:
 
     Raises:
         EncoderError: its `modules.json` is damaged, or names code of another origin.
-        UnknownModelError: it is not JSON.
+        UnknownModelError: it cannot be read, or is not JSON.
     """
     path = folder / "modules.json"
-    modules = _read_json(path, _REMEDY)
-    if not isinstance(modules, list):
+    with _readable():
+        modules = _read_json(path, _REMEDY)
+    if not (isinstance(modules, list) and all(isinstance(module, dict) for module in modules)):
         raise EncoderError(f"{path} is damaged: it is not a list of modules. {_REMEDY}")
-    for module in modules:
-        match module:
-            case {"type": str(kind), "path": place} if _MODULE.fullmatch(kind):
-                if not _is_inside(place):
-                    raise EncoderError(
-                        f"{path} names the folder {quote(str(place))}, which is outside of the "
-                        "model's"
-                    )
-            case {"type": kind}:
-                raise EncoderError(
-                    f"{path} names the module {quote(str(kind))}, which is not from "
-                    "sentence-transformers: code that comes with a model is not run here; take "
-                    "another encoder"
-                )
-            case _:
-                raise EncoderError(f"{path} is damaged: it is not a list of modules. {_REMEDY}")
-
-
-def _check_weights(folder: Path, remedy: str) -> None:
-    listed: set[str] = set()
-    for index in sorted(folder.glob("*.index.json")):
-        match _read_object(index, remedy):
-            case {"weight_map": {**shards}} if all(map(_is_inside, shards.values())):
-                listed.update(map(str, shards.values()))
-            case _:
-                raise UnknownModelError(
-                    f"{index} is damaged: it has no `weight_map` from weights to files of the "
-                    f"folder. {remedy}"
-                )
-    missing = sorted(shard for shard in listed if not os.path.isfile(folder / shard))
-    if missing:
-        raise UnknownModelError(
-            f"the model in {folder} is not whole: {len(missing)} of {len(listed)} weight files "
-            f"are missing, the first is {missing[0][:80]}. {remedy}"
-        )
-    endings = {path.suffix for path in map(Path, _paths(folder)) if path.stem not in _NEVER_LOADED}
-    if endings.isdisjoint(_WEIGHTS - {".gguf"}):
-        other = ", and GGUF is not read" if ".gguf" in endings else ""
-        raise UnknownModelError(
-            f"the model in {folder} has no weights: no file ends in .safetensors or .bin{other}. "
-            f"{remedy}"
-        )
-
-
-def _check_header(path: Path, remedy: str) -> None:
-    """Refuses weights whose header claims more bytes than there are: they would be allocated."""
-    try:
-        with open_regular(path) as file:
-            claimed = 8 + int.from_bytes(file.read(8), "little")
-            size = os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
-    if _is_pointer(path):
-        raise UnknownModelError(
-            f"{path} is a pointer of Git LFS, not what it points to. Run `git lfs pull` there. "
-            f"{remedy}"
-        )
-    if size < 8 or claimed > min(size, _LONGEST_HEADER):
-        raise UnknownModelError(
-            f"{path} is damaged: its header does not fit its {size} bytes. {remedy}"
-        )
-
-
-def tensor_shapes(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """The shape and the type of each tensor of a safetensors file, by its name.
-
-    Raises:
-        UnknownModelError: the file cannot be read, or its header is damaged.
-    """
-    _check_header(path, _REMEDY)
-    damaged = UnknownModelError(f"{path} is damaged: its header names no tensors. {_REMEDY}")
-    with open_regular(path) as file:
-        length = int.from_bytes(file.read(8), "little")
-        try:
-            header = parse_json(file.read(length))
-        except ValueError as error:
-            raise damaged from error
-    if not isinstance(header, dict):
-        raise damaged
-    shapes: dict[str, tuple[tuple[int, ...], str]] = {}
-    for name, tensor in header.items():
-        match tensor:
-            case _ if name == "__metadata__":
-                continue
-            case {"dtype": str(dtype), "shape": [*sizes]} if all(type(n) is int for n in sizes):
-                shapes[name] = (tuple(sizes), dtype)
-            case _:
-                raise damaged
-    return shapes
-
-
-def _is_inside(place: object) -> bool:
-    """Whether a path that a folder's file names stays in the folder."""
-    if not isinstance(place, str) or "\0" in place:
-        return False
-    path = PurePosixPath(place)
-    return not path.is_absolute() and ".." not in path.parts
+    for kind in (str(module.get("type")) for module in modules):
+        if not _MODULE.fullmatch(kind):
+            raise EncoderError(
+                f"{path} names the module {quote(kind)}, which is not from sentence-transformers: "
+                "code that comes with a model is not run here; take another encoder"
+            )
 
 
 def is_marked(folder: Path) -> bool:
@@ -290,36 +164,30 @@ def content_revision(folder: Path) -> str:
         A SHA-256 in hexadecimal.
 
     Raises:
-        UnknownModelError: a file cannot be read, or is too large for its kind.
+        UnknownModelError: a file cannot be read.
     """
-    whole = is_marked(folder)
+    whole = _TEXTS | _WEIGHTS if is_marked(folder) else _TEXTS
     digest = hashlib.sha256()
-    for path in sorted(islice(folder.rglob("*"), _MOST_FILES)):
-        if path.suffix not in _TEXTS | _WEIGHTS or not os.path.isfile(path):
-            continue
-        try:
-            hashed = (
+    with _readable():
+        for path in sorted(folder.rglob("*")):
+            if path.suffix not in _TEXTS | _WEIGHTS or not path.is_file():
+                continue
+            content = (
                 sha256(path)
-                if path.suffix in _WEIGHTS and whole
-                else hashlib.sha256(
-                    _weight_sample(path)
-                    if path.suffix in _WEIGHTS
-                    else read_regular(path, most=_LONGEST_TEXT)
-                ).hexdigest()
+                if path.suffix in whole
+                else hashlib.sha256(_weight_sample(path)).hexdigest()
             )
-        except OSError as error:
-            raise UnknownModelError(f"{path} cannot be read: {error.strerror}") from error
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
-        digest.update(bytes.fromhex(hashed))
+            name = path.relative_to(folder).as_posix()
+            digest.update(f"{name}\0{path.stat().st_size}\0".encode() + bytes.fromhex(content))
     return digest.hexdigest()
 
 
 def _weight_sample(path: Path) -> bytes:
-    with open_regular(path) as file:
+    with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         head = 0
         if path.suffix == ".safetensors":
-            head = min(8 + int.from_bytes(file.read(8), "little"), size, _LONGEST_HEADER)
+            head = min(8 + int.from_bytes(file.read(8), "little"), size, 100_000_000)
             file.seek(0)
         first = file.read(head + _SAMPLE)
         file.seek(max(size - _SAMPLE, 0))
