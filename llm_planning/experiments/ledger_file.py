@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from llm_base.database import code_of, connect, tells_of_damage
+from llm_base.database import (
+    SchemaError,
+    check_schema,
+    code_of,
+    connect,
+    create_schema,
+    distrust,
+    tells_of_damage,
+)
 from llm_base.files import make_folder, sync_folder
 from llm_base.quoting import printable
-from llm_planning.experiments.ledger_schema import (
-    APPLICATION_ID,
-    TABLES,
-    VERSION,
-    find_flaw,
-    restrain,
-)
+from llm_planning.experiments.ledger_schema import LONGEST_ROW, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -211,9 +213,13 @@ def _damaged(path: Path, found: str) -> LedgerError:
     found = printable(" ".join(found.split()))
     if len(found) > _LONGEST_FINDING:
         found = f"{found[:_LONGEST_FINDING]}..."
+    return _unusable(path, f"is damaged ({found})")
+
+
+def _unusable(path: Path, reason: str) -> LedgerError:
     return LedgerError(
-        f"the ledger {path} is damaged ({found}): restore it from a copy, or begin the sweep anew "
-        "in another folder"
+        f"the ledger {path} {reason}: restore it from a copy, or begin the sweep anew in another "
+        "folder"
     )
 
 
@@ -222,7 +228,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
     with explaining(path):
         connection = connect(path, how)
         with _closing_on_error(connection):
-            restrain(connection)
+            distrust(connection, longest=LONGEST_ROW)
             _refuse_foreign(path, connection)
     return connection
 
@@ -237,18 +243,14 @@ def _closing_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
-        raise LedgerError(f"{path} is another program's database: name another folder")
-    if version != VERSION:
-        raise LedgerError(
-            f"the ledger {path} has version {version}, and this program reads {VERSION}: "
-            "use the version of llm-planning that began the sweep, or begin it anew elsewhere"
-        )
-    flaw = find_flaw(connection)
-    if flaw is not None:
-        raise _damaged(path, flaw)
+    try:
+        check_schema(connection, SCHEMA)
+    except SchemaError as error:
+        raise _unusable(path, str(error)) from error
+    # Without a flaw every page belongs to one table, so that every later read ends.
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise _damaged(path, found)
 
 
 def _temporary(path: Path) -> Path:
@@ -260,10 +262,7 @@ def _write(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     connection = connect(path, "mode=rwc")
     try:
         connection.execute("BEGIN")
-        for statement in TABLES:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        create_schema(connection, SCHEMA)
         fill(connection)
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")

@@ -36,9 +36,9 @@ REFUSED_AT_ONCE = (
 )
 """Beginnings of alterations that leave no ledger."""
 SAID = {
-    "an endless view for sweep": "is damaged (its tables are not those of version 2): restore",
-    "no tables": "is damaged (its tables are not those of version 2): restore",
-    "an endless schema": "is damaged (reading its schema never ends): restore",
+    "an endless view for sweep": "has other tables than version 2: restore",
+    "no tables": "has other tables than version 2: restore",
+    "an endless schema": "has a schema without an end: restore",
     "no sweep": "is damaged (it holds no sweeps): restore",
     "two sweeps": "is damaged (it holds several sweeps): restore",
     "sweep.content has no name": "is damaged (the name of the sweep is None, not a text)",
@@ -55,8 +55,8 @@ SAID = {
     "a trace is a bomb": "has more than 268435456 bytes, more than a trace may have: restore it",
     "a trace is a pipe": "cannot be read (it is not a regular file): restore it",
     f"{LEDGER_FILE} is a pipe": "is no regular file: name the folder of a sweep",
-    "another program's": "is another program's database: name another folder",
-    "version 7": "has version 7, and this program reads 2: use",
+    "another program's": "is another program's database: restore",
+    "version 7": "has version 7, and this program reads 2: restore",
     "results.metrics is a text": "the metrics of a trial is not JSON",
     "results.plan is an object": "a plan is {}, not a list",
     "results.usage has an unknown count": "the usage of 'value' is 'cals', not one of its fields",
