@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 from llm_base.files import LONGEST_NAME
-from llm_base.quoting import quote
+from llm_base.quoting import first_fault
 from llm_planning.experiments import ledger_files
 from llm_planning.experiments.ledger_files import (
     LEDGER_FILE,
@@ -185,7 +185,7 @@ class Ledger:
                 _WHOLE_TRIAL.validate_json(text)
         except ValueError as error:
             raise LedgerError(
-                f"the sweep cannot be kept in {folder} ({_fault_of(error)}): give fewer or shorter "
+                f"the sweep cannot be kept in {folder} ({_reason(error)}): give fewer or shorter "
                 "settings"
             ) from error
 
@@ -270,7 +270,7 @@ class Ledger:
         except (TypeError, ValueError, RecursionError) as error:
             raise UnkeepableResultError(
                 f"the planner {result.trial.planner} left a result that cannot be kept "
-                f"({_fault_of(error)}): its plan, metrics and trace must be JSON values of a few "
+                f"({_reason(error)}): its plan, metrics and trace must be JSON values of a few "
                 "megabytes at most"
             ) from error
         with self._turn, explaining(self._file):
@@ -509,22 +509,11 @@ class Ledger:
                 return [kind.validate_python(row) for row in cursor]
             except ValidationError as error:
                 names = [name for name, *_ in cursor.description]
-                raise damaged(self._file, _fault_of(error, names)) from error
+                raise damaged(self._file, first_fault(error, names)) from error
 
 
-def _fault_of(error: BaseException, columns: Sequence[str] = ()) -> str:
-    """What is wrong with a value, in a line.
-
-    Args:
-        columns: names of the columns of a row; the error is about its tuple.
-    """
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors(include_url=False, include_context=False)[0]
-    place: list[int | str] = list(first["loc"])
-    if columns:
-        place[0] = columns[int(place[0])]
-    return f"{'.'.join(map(str, place)) or 'it'} is {quote(first['input'])}: {first['msg']}"
+def _reason(error: Exception) -> str:
+    return first_fault(error) if isinstance(error, ValidationError) else str(error)
 
 
 def _prompts_of(result: TrialResult) -> Iterator[tuple[str, str, str, str]]:

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Mapping  # noqa: TC003 (a field of a trial)
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
@@ -28,11 +28,14 @@ LONGEST_CONTENT = 2**21
 LONGEST_TRACE = 2**28
 """Bytes of a trace's lines, at most: a small file can unpack to more than the memory holds."""
 
-# The largest count is exact as a float, the longest duration has three centuries, and the last
-# moment is in the year 9999.
-_Count = Annotated[int, Field(ge=0, le=2**53)]
-_Seconds = Annotated[float, Field(ge=0, lt=1e10)]
-_Moment = Annotated[float, Field(ge=0, lt=253_402_300_800)]
+Count: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]
+"""A number of things that is exact as a float."""
+
+Seconds: TypeAlias = Annotated[float, Field(ge=0, lt=1e10)]
+"""A duration of up to three centuries."""
+
+Moment: TypeAlias = Annotated[float, Field(ge=0, lt=253_402_300_800)]
+"""Seconds since the epoch, before the year 10000."""
 
 _KEY_VERSION = 2
 
@@ -180,12 +183,12 @@ class _KeptUsage(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    calls: _Count
-    prompt_tokens: _Count
-    cached_tokens: _Count
-    completion_tokens: _Count
-    replayed: _Count
-    seconds: _Seconds
+    calls: Count
+    prompt_tokens: Count
+    cached_tokens: Count
+    completion_tokens: Count
+    replayed: Count
+    seconds: Seconds
 
 
 class KeptResult(BaseModel):
@@ -200,8 +203,8 @@ class KeptResult(BaseModel):
     unrepeatable: Annotated[frozenset[str], FailFast()]
     usage: dict[str, _KeptUsage]
     error: str | None
-    started: _Moment
-    seconds: _Seconds
+    started: Moment
+    seconds: Seconds
 
     @classmethod
     def encode(cls, result: TrialResult) -> str:
