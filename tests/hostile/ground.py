@@ -350,10 +350,10 @@ class Place:
 
     def configure(self) -> None:
         """Copies the project's configurations, with a template for one table."""
-        from llm_planning.experiments import report_text
+        from llm_planning.experiments import paper_report
 
         shutil.copytree(Path(__file__).parents[2] / "configs", self.config)
-        template = Path(report_text.__file__).parent / "templates" / "paper_report.md.j2"
+        template = Path(paper_report.__file__).parent / "templates" / "paper_report.md.j2"
         shutil.copy(template, self.config / "too" / "oracles.md.j2")
 
     def remove(self) -> None:
