@@ -37,7 +37,7 @@ from llm_planning.experiments.ledger_files import (
     damaged,
     explaining,
 )
-from llm_planning.experiments.trial import KeptResult, Trial, limited
+from llm_planning.experiments.trial import KeptResult, Trial, limited, with_utf8
 from llm_planning.trace_file import TraceError
 from llm_planning.trace_tree import OF_THE_ASKER
 
@@ -72,6 +72,14 @@ class _Sweep(BaseModel):
     retries: Annotated[int, Field(ge=0, le=100)]
 
 
+class _Attempt(BaseModel):
+    """What the digest takes of a failed attempt."""
+
+    model_config = ConfigDict(strict=True, defer_build=True)
+
+    error: str | None
+
+
 # What the columns of a selected row hold; a stranger may have written them. A SHA-256 names files.
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _STRICT = ConfigDict(strict=True, defer_build=True)
@@ -81,7 +89,8 @@ _PLACE = TypeAdapter(tuple[int], config=_STRICT)
 _NUMBER = TypeAdapter(tuple[_Sha256, int], config=_STRICT)
 _WHOLE_TRIAL = TypeAdapter(Trial)
 _TRIAL = TypeAdapter(tuple[_Sha256, Json[Trial]], config=_STRICT)
-_ATTEMPT = TypeAdapter(tuple[_Sha256, Json[KeptResult]], config=_STRICT)
+_ATTEMPT = TypeAdapter(tuple[_Sha256, Json[_Attempt]], config=_STRICT)
+_ID = TypeAdapter(tuple[str], config=_STRICT)
 _PROVENANCE = TypeAdapter(tuple[str, Json[dict[str, Any]]], config=_STRICT)
 _PROMPT = TypeAdapter(tuple[str, str, str, str, str], config=_STRICT)
 _RESULT = TypeAdapter(
@@ -185,8 +194,8 @@ class Ledger:
                 _WHOLE_TRIAL.validate_json(text)
         except ValueError as error:
             raise LedgerError(
-                f"the sweep cannot be kept in {folder} ({_reason(error)}): give fewer or shorter "
-                "settings"
+                f"the sweep cannot be kept in {folder} ({_reason(error)}): give fewer, shorter "
+                "or plainer settings"
             ) from error
 
         def fill(connection: sqlite3.Connection) -> None:
@@ -314,7 +323,7 @@ class Ledger:
         # long, and rows never change.
         found = self._read(_PLACE, "SELECT trial FROM results ORDER BY trial")
         # Selected after the rows, as a writer may be adding to both tables.
-        known = {id_ for id_, _ in self._read(_PROVENANCE, "SELECT * FROM provenances")}
+        known = {id_ for (id_,) in self._read(_ID, "SELECT id FROM provenances NOT INDEXED")}
         for (number,) in found:
             if number in seen:
                 continue
@@ -436,7 +445,7 @@ class Ledger:
     ) -> Ledger:
         connection = ledger_files.connect_to_write(folder / LEDGER_FILE)
         try:
-            content = _canonical(provenance)
+            content = with_utf8(_canonical(provenance))
             id_ = hashlib.sha256(content.encode()).hexdigest()[:16]
             ledger = cls(folder, connection, lock=lock, provenance=id_)
             if sweep is not None:

@@ -60,7 +60,7 @@ class Trial:
         source: hash of the user's own files; see `running.source_of`.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     planner: str
     domain: str
@@ -218,15 +218,19 @@ class KeptResult(BaseModel):
         fields = {name: getattr(result, name) for name in cls.model_fields}
         fields["unrepeatable"] = sorted(result.unrepeatable)
         fields["usage"] = {role: asdict(spent) for role, spent in result.usage.items()}
-        # A lone surrogate has no UTF-8: its escape becomes the text.
-        content = _SURROGATE.sub(lambda found: found[1] or r"\\", json.dumps(fields))
-        cls.model_validate_json(limited(content))
+        content = with_utf8(limited(json.dumps(fields)))
+        cls.model_validate_json(content)
         return content
 
     def of(self, trial: Trial) -> TrialResult:
         """The result of a trial, without its trace, events and prompts."""
         usage = {role: Usage(**dict(spent)) for role, spent in self.usage.items()}
         return TrialResult(trial=trial, **(dict(self) | {"usage": usage}))
+
+
+def with_utf8(content: str) -> str:
+    """JSON in ASCII whose texts have UTF-8: the escape of a lone surrogate becomes its text."""
+    return _SURROGATE.sub(lambda found: found[1] or r"\\", content)
 
 
 def limited(content: str) -> str:

@@ -263,9 +263,7 @@ def refused(folder, said, **changes):
 def test_a_sweep_that_no_reader_takes_is_not_begun(tmp_path, why, sweep):
     said = {"name": "s", "retries": 0, "trials": []} | sweep
     said["trials"] = [trial.to_json() for trial in said["trials"]]
-    with pytest.raises(
-        LedgerError, match=rf"cannot be kept in .* \({why}\): give fewer or shorter"
-    ):
+    with pytest.raises(LedgerError, match=rf"cannot be kept in .* \({why}\): give fewer, shorter"):
         Ledger.create(tmp_path / "s", said, PROVENANCE)
     assert not (tmp_path / "s").exists()
 
