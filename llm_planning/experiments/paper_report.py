@@ -10,7 +10,7 @@ import io
 import itertools
 import re
 from dataclasses import asdict, dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.measures import Difference, Measured, compare, measure
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from llm_planning.experiments.papers import Paper
     from llm_planning.experiments.published import Column, Comparison, PublishedTable, Setup, Text
-    from llm_planning.experiments.statistics import Estimate, Form
+    from llm_planning.experiments.statistics import Form
 
 UNSTATED = "not stated"
 """The paper's value of a setting that the paper does not name."""
@@ -387,13 +387,10 @@ def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
         TemplateFileError: the table's own template is wrong.
     """
     # Imported here, as functions that only write numbers do not need it.
-    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined, TemplateError
-    from jinja2.loaders import FunctionLoader
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
     environment = Environment(
-        loader=ChoiceLoader(
-            [FileSystemLoader(report.paper.folder), FunctionLoader(_packaged_template)]
-        ),
+        loader=FileSystemLoader([report.paper.folder, Path(__file__).parent / "templates"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -465,12 +462,28 @@ def published_text(cell: Cell) -> str:
 
 
 def measured_text(cell: Cell, line: Line) -> str:
-    """A measured figure with its interval, or the reason why there is none."""
+    """A measured figure, its interval, and how its runs differ from those of its line."""
     if cell.senseless is not None:
         return SENSELESS
-    if cell.measured is None:
+    measured = cell.measured
+    if measured is None:
         return NOTHING
-    return write_measured(cell.measured, cell.column.form, runs=line.runs)
+    estimate = measured.estimate
+    remarks = []
+    if estimate.reason is not None and estimate.value is not None:
+        remarks.append(f"no interval: {estimate.reason}")
+    elif estimate.reason == EMPTY_CELL:
+        remarks.append(f"no finite value: {estimate.reason}")
+    if measured.unspent:
+        ended = f"{measured.unspent} of {measured.groups}"
+        remarks.append(f"{ended} ran out of seeds before B was spent")
+    if measured.without:
+        remarks.append(f"{measured.without} without a value")
+    here = (measured.runs + measured.without, measured.failed, measured.pending)
+    if here != (len(line.runs.done), len(line.runs.failed), len(line.runs.pending)):
+        remarks.append(write_counts(*here))
+    text = write_estimate(estimate, cell.column.form)
+    return f"{text} ({'; '.join(remarks)})" if remarks else text
 
 
 def as_csv(report: PaperReport) -> str:
@@ -508,7 +521,17 @@ def as_json(report: PaperReport) -> dict[str, Any]:
                 "label": line.label,
                 "cited": line.cited,
                 "fields": line.fields,
-                "cells": {cell.column.key: _json_cell(cell) for cell in line.cells},
+                "cells": {
+                    cell.column.key: {
+                        "published": cell.published,
+                        "published_value": cell.published_value,
+                        "in_paper": cell.column.paper,
+                        "cited": cell.column.cited,
+                        "senseless": cell.senseless,
+                        "measured": None if cell.measured is None else asdict(cell.measured),
+                    }
+                    for cell in line.cells
+                },
             }
             for line in report.lines
         ],
@@ -534,21 +557,10 @@ def as_json(report: PaperReport) -> dict[str, Any]:
     }
 
 
-def _json_cell(cell: Cell) -> dict[str, Any]:
-    return {
-        "published": cell.published,
-        "published_value": cell.published_value,
-        "in_paper": cell.column.paper,
-        "cited": cell.column.cited,
-        "senseless": cell.senseless,
-        "measured": None if cell.measured is None else asdict(cell.measured),
-    }
-
-
 def _csv_measured(measured: Measured | None) -> dict[str, Any]:
     if measured is None:
         return {}
-    estimate: Estimate = measured.estimate
+    estimate = measured.estimate
     return {
         "measured": estimate.value,
         "low": estimate.low,
@@ -561,11 +573,6 @@ def _csv_measured(measured: Measured | None) -> dict[str, Any]:
         "failed": measured.failed,
         "pending": measured.pending,
     }
-
-
-def _packaged_template(name: str) -> str | None:
-    template = files(__package__) / "templates" / name
-    return template.read_text(encoding="utf-8") if template.is_file() else None
 
 
 def _escaped(text: object) -> str:
@@ -587,31 +594,6 @@ def printed_value(text: Text) -> float | None:
     if found[3]:
         return number / int(found[3]) if int(found[3]) else None
     return number * _SUFFIXES.get(found[2] or "", 1.0)
-
-
-def write_measured(measured: Measured, form: Form, *, runs: Runs) -> str:
-    """Writes a measured cell: the number, its interval, and how its runs differ from its line's.
-
-    Args:
-        measured: the cell.
-        form: of its numbers.
-    """
-    estimate = measured.estimate
-    remarks = []
-    if estimate.reason is not None and estimate.value is not None:
-        remarks.append(f"no interval: {estimate.reason}")
-    elif estimate.reason == EMPTY_CELL:
-        remarks.append(f"no finite value: {estimate.reason}")
-    if measured.unspent:
-        ended = f"{measured.unspent} of {measured.groups}"
-        remarks.append(f"{ended} ran out of seeds before B was spent")
-    if measured.without:
-        remarks.append(f"{measured.without} without a value")
-    here = (measured.runs + measured.without, measured.failed, measured.pending)
-    if here != (len(runs.done), len(runs.failed), len(runs.pending)):
-        remarks.append(write_counts(*here))
-    text = write_estimate(estimate, form)
-    return f"{text} ({'; '.join(remarks)})" if remarks else text
 
 
 def write_counts(done: int, failed: int, pending: int) -> str:
