@@ -184,12 +184,11 @@ class Ledger:
         if len({trial.key for trial in trials}) < len(trials):
             raise ValueError("a sweep has each of its trials once")
         try:
-            content = limited(json.dumps({**sweep, "trials": None}))
+            content = with_utf8(limited(json.dumps({**sweep, "trials": None})))
             rows = [
                 (number, trial.key, limited(json.dumps(trial.to_json())))
                 for number, trial in enumerate(trials)
             ]
-            _Sweep.model_validate_json(content)
             for _, _, text in rows:
                 _WHOLE_TRIAL.validate_json(text)
         except ValueError as error:
