@@ -11,7 +11,7 @@ import hashlib
 import math
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from llm_planning.events import Events
 from llm_planning.trace_tree import TreeNotes, note_question
@@ -27,6 +27,7 @@ LOAD_EVERY = 0.25
 """The least seconds between two `load` events."""
 
 
+@runtime_checkable
 class Gauge(Protocol):
     """An engine that reports its load."""
 

@@ -38,19 +38,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.experiments.export import read_export
-from llm_planning.experiments.paper_report import report
-from llm_planning.experiments.papers import find_paper
-from llm_planning.experiments.report_text import (
+from llm_planning.experiments.paper_report import (
     CITED_ONLY,
-    NOTHING,
     RUNS_HERE,
     difference_table,
     header,
+    report,
     text_line,
-    write_estimate,
 )
+from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.role_measures import read_measures
 from llm_planning.experiments.runs import runs_of
+from llm_planning.experiments.statistics import NOTHING, write_estimate
 from llm_planning.planners.llm_mcts.analysis.description import model_bits, policy_bits
 
 if TYPE_CHECKING:

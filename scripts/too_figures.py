@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from llm_planning.experiments.ledger_rows import LedgerRow
+    from llm_planning.experiments.ledger import LedgerRow
     from llm_planning.experiments.published import PublishedTable
 
 METHODS = ("react-action", "cot", "react-option", "tot-mcts", "too", "too-plus")

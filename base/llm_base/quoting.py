@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import reprlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic import ValidationError
 
 LONGEST_VALUE = 80
 """Characters of a value that a message quotes."""
@@ -26,3 +32,17 @@ def quote(value: object) -> str:
     """A value as a message quotes it: on one line, and shortened where it is long or deep."""
     text = repr(value[:LONGEST_VALUE]) if isinstance(value, str) else _SHORT.repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+
+
+def first_fault(error: ValidationError, columns: Sequence[str] = ()) -> str:
+    """What is wrong first with a value that pydantic refuses: where, what is there, and why.
+
+    Args:
+        columns: names of the values, if they are a row of a table.
+    """
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = list(first["loc"])
+    if columns:
+        place[0] = columns[int(place[0])]
+    where = printable(".".join(map(str, place))) or "it"
+    return f"{where} is {quote(first['input'])}: {first['msg']}"

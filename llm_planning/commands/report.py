@@ -85,10 +85,9 @@ def paper(
     from llm_planning.experiments.export import provenances_of, read_export
     from llm_planning.experiments.grid_file import SweepConfigError
     from llm_planning.experiments.ledger import Ledger
-    from llm_planning.experiments.paper_report import report
+    from llm_planning.experiments.paper_report import as_json as as_values
+    from llm_planning.experiments.paper_report import markdown, report
     from llm_planning.experiments.papers import PublishedError, find_paper
-    from llm_planning.experiments.report_text import as_json as as_values
-    from llm_planning.experiments.report_text import markdown
     from llm_planning.experiments.runs import read_runs, runs_of
 
     with refusing(PublishedError, SweepConfigError):
@@ -207,8 +206,8 @@ def _check_files(csv: Path | None, picture: Path | None) -> None:
 
 def _write_files(made: PaperReport, csv: Path | None, picture: Path | None) -> None:
     from llm_base.files import write_durably
+    from llm_planning.experiments.paper_report import as_csv
     from llm_planning.experiments.plots import picture as draw_picture
-    from llm_planning.experiments.report_text import as_csv
 
     if picture is not None:
         write_durably(picture, draw_picture(made, picture.suffix))

@@ -223,7 +223,7 @@ def _show(folder: Path, found: Sequence[RoleMeasure], *, out: Path | None, verbo
 
 
 def _cells(what: str, share: Estimate) -> tuple[str, ...]:
-    from llm_planning.experiments.report_text import write_number
+    from llm_planning.experiments.statistics import write_number
 
     right = round((share.value or 0.0) * share.n)
     texts = [

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llm_base.files import TargetError, check_target, write_durably
 from llm_base.lines import lines_of
-from llm_planning.experiments.ledger_file import LedgerError
+from llm_planning.experiments.ledger import LedgerError
 from llm_planning.experiments.runs import result_record
 from llm_planning.names import remedy
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
-from llm_planning.experiments.report_text import SENSELESS, write_number
+from llm_planning.experiments.paper_report import SENSELESS
+from llm_planning.experiments.statistics import write_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

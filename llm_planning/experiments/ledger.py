@@ -10,37 +10,40 @@ trace survive the death of the process and the loss of power.
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
-from llm_planning.experiments import ledger_file
-from llm_planning.experiments.ledger_checks import TooLargeError, check_sha256, read_object
-from llm_planning.experiments.ledger_file import LEDGER_FILE, LedgerError, decoding, explaining
-from llm_planning.experiments.ledger_rows import (
-    SELECT_ROW,
-    SWEEP,
-    LedgerRow,
-    UnkeepableResultError,
-    canonical,
-    check_sweep,
-    decode_attempt,
-    decode_provenances,
-    decode_row,
-    decode_trial,
-    encode_prompts,
-    encode_result,
-    encode_sweep,
-    repeatable,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    TypeAdapter,
+    ValidationError,
 )
-from llm_planning.experiments.traces import TraceFolder, repeatable_digest
-from llm_planning.experiments.trial import Trial
+
+from llm_base.files import LONGEST_NAME
+from llm_base.quoting import first_fault
+from llm_planning.experiments import ledger_files
+from llm_planning.experiments.ledger_files import (
+    LEDGER_FILE,
+    LedgerError,
+    TraceFolder,
+    damaged,
+    explaining,
+)
+from llm_planning.experiments.trial import KeptResult, Trial, limited, with_utf8
 from llm_planning.trace_file import TraceError
+from llm_planning.trace_tree import OF_THE_ASKER
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from filelock import FileLock
@@ -51,7 +54,88 @@ if TYPE_CHECKING:
 __all__ = ["LEDGER_FILE", "Ledger", "LedgerError", "LedgerRow", "UnkeepableResultError"]
 
 _TRACES = "traces"
-_Read = TypeVar("_Read")
+_Row = TypeVar("_Row")
+
+
+def _printable(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("a folder cannot have this name")
+    return name
+
+
+class _Sweep(BaseModel):
+    """A resolved sweep without its trials."""
+
+    model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
+
+    name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_printable)]
+    retries: Annotated[int, Field(ge=0, le=100)]
+
+
+class _Attempt(BaseModel):
+    """What the digest takes of a failed attempt."""
+
+    model_config = ConfigDict(strict=True, defer_build=True)
+
+    error: str | None
+
+
+# What the columns of a selected row hold; a stranger may have written them. A SHA-256 names files.
+_Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_STRICT = ConfigDict(strict=True, defer_build=True)
+_SWEEP = TypeAdapter(tuple[Json[_Sweep]], config=_STRICT)
+_KEY = TypeAdapter(tuple[_Sha256], config=_STRICT)
+_PLACE = TypeAdapter(tuple[int], config=_STRICT)
+_NUMBER = TypeAdapter(tuple[_Sha256, int], config=_STRICT)
+_WHOLE_TRIAL = TypeAdapter(Trial)
+_TRIAL = TypeAdapter(tuple[_Sha256, Json[Trial]], config=_STRICT)
+_ATTEMPT = TypeAdapter(tuple[_Sha256, Json[_Attempt]], config=_STRICT)
+_ID = TypeAdapter(tuple[str], config=_STRICT)
+_PROVENANCE = TypeAdapter(tuple[str, Json[dict[str, Any]]], config=_STRICT)
+_PROMPT = TypeAdapter(tuple[str, str, str, str, str], config=_STRICT)
+_RESULT = TypeAdapter(
+    tuple[
+        _Sha256,
+        Json[Trial],
+        Annotated[int, Field(ge=1, le=2**53)],
+        str,
+        _Sha256 | None,
+        Json[KeptResult],
+    ],
+    config=_STRICT,
+)
+
+# Types and fields that may differ between runs with the same answers: times, speeds, shares of
+# caches and loads. The text of a state may depend on the process, as the order of a set does.
+_TYPES_APART = frozenset({"load", "end"})
+_FIELDS_APART = frozenset(
+    {"at", "seconds", "cached_tokens", "cached_end", "shared", "replayed", "observation"}
+)
+
+
+class UnkeepableResultError(LedgerError):
+    """A planner left a result that is not JSON or is too large; the ledger is unharmed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """A trial that has ended for good.
+
+    Attributes:
+        key: the trial's key in this ledger.
+        result: of the last attempt, without its trace, events and prompts.
+        attempts: number of attempts.
+        provenance: a key of `Ledger.provenances`.
+        trace: the trace's file; None if the planner left no trace.
+        trace_sha256: SHA-256 of the trace's uncompressed lines.
+    """
+
+    key: str
+    result: TrialResult
+    attempts: int
+    provenance: str
+    trace: Path | None
+    trace_sha256: str | None
 
 
 class Ledger:
@@ -96,21 +180,31 @@ class Ledger:
                 the disk does not take it, or the sweep is too large to be read again.
             ValueError: two trials are the same.
         """
+        trials = [Trial(**trial) for trial in sweep["trials"]]
+        if len({trial.key for trial in trials}) < len(trials):
+            raise ValueError("a sweep has each of its trials once")
         try:
-            content, trials = encode_sweep(sweep)
-        except TooLargeError as error:
+            content = with_utf8(limited(json.dumps({**sweep, "trials": None})))
+            rows = [
+                (number, trial.key, limited(json.dumps(trial.to_json())))
+                for number, trial in enumerate(trials)
+            ]
+            for _, _, text in rows:
+                _WHOLE_TRIAL.validate_json(text)
+        except ValueError as error:
             raise LedgerError(
-                f"the sweep cannot be kept in {folder} ({error}): give fewer or shorter settings"
+                f"the sweep cannot be kept in {folder} ({_reason(error)}): give fewer, shorter "
+                "or plainer settings"
             ) from error
 
         def fill(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO sweep VALUES (?)", (content,))
-            connection.executemany("INSERT INTO trials VALUES (?, ?, ?)", trials)
+            connection.executemany("INSERT INTO trials VALUES (?, ?, ?)", rows)
 
-        with ledger_file.locked(folder) as lock:
+        with ledger_files.locked(folder) as lock:
             traces = TraceFolder(folder / _TRACES)
-            ledger_file.refuse_used(folder / LEDGER_FILE, traces_left=traces.holds_any())
-            ledger_file.build(folder / LEDGER_FILE, fill)
+            ledger_files.refuse_used(folder / LEDGER_FILE, traces_left=traces.holds_any())
+            ledger_files.build(folder / LEDGER_FILE, fill)
             return cls._writer(folder, provenance, lock)
 
     @classmethod
@@ -131,8 +225,8 @@ class Ledger:
             LedgerError: there is no ledger; it is damaged, of another version or of another sweep;
                 another process records; or the disk does not take it.
         """
-        ledger_file.refuse_missing(folder / LEDGER_FILE)
-        with ledger_file.locked(folder) as lock:
+        ledger_files.refuse_missing(folder / LEDGER_FILE)
+        with ledger_files.locked(folder) as lock:
             return cls._writer(folder, provenance, lock, sweep=sweep)
 
     @classmethod
@@ -142,7 +236,7 @@ class Ledger:
         Raises:
             LedgerError: there is none, or it is damaged or of another version.
         """
-        return cls(folder, ledger_file.connect_to_read(folder / LEDGER_FILE))
+        return cls(folder, ledger_files.connect_to_read(folder / LEDGER_FILE))
 
     def __enter__(self) -> Self:
         return self
@@ -179,25 +273,27 @@ class Ledger:
             raise ValueError("a trial that is done is not tried again: its row is final")
         if self._lock is None:
             raise LedgerError(f"the ledger {self._file} was opened for reading: resume the sweep")
-        columns, trace = encode_result(result)
-        spent = (result.started, result.seconds, self._provenance)
+        try:
+            content, trace = KeptResult.encode(result), result.trace_lines()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UnkeepableResultError(
+                f"the planner {result.trial.planner} left a result that cannot be kept "
+                f"({_reason(error)}): its plan, metrics and trace must be JSON values of a few "
+                "megabytes at most"
+            ) from error
         with self._turn, explaining(self._file):
             self._refuse_repeated(trial, attempt)
             if not final:
-                self._insert(
-                    "INTO failed_attempts", (trial, attempt, columns.usage, columns.error, *spent)
-                )
+                self._insert("INTO failed_attempts", (trial, attempt, self._provenance, content))
                 return
-            for prompt in encode_prompts(result):
+            for prompt in _prompts_of(result):
                 if prompt not in self._prompts:
                     self._insert("OR IGNORE INTO prompts", (self._provenance, *prompt))
                     self._prompts.add(prompt)
-            traced: tuple[str | None, int | None] = (None, None)
-            if trace is not None:
-                traced = self._traces.write(result.trial.key, trace)
+            sha256 = None if trace is None else self._traces.write(result.trial.key, trace)
             # If adding the row fails, the trace stays: after an error of the disk, only the next
             # opening knows whether the row is there.
-            self._insert("INTO results", (trial, *columns, attempt, *spent, *traced))
+            self._insert("INTO results", (trial, attempt, self._provenance, sha256, content))
 
     def finished(self) -> frozenset[str]:
         """Keys of the trials that have a row."""
@@ -224,17 +320,31 @@ class Ledger:
         """
         # One row is in memory at a time, and no statement is open between two: a caller may take
         # long, and rows never change.
-        found = self._select("SELECT trial FROM results ORDER BY trial")
+        found = self._read(_PLACE, "SELECT trial FROM results ORDER BY trial")
         # Selected after the rows, as a writer may be adding to both tables.
-        known = {id_ for (id_,) in self._select("SELECT id FROM provenances NOT INDEXED")}
+        known = {id_ for (id_,) in self._read(_ID, "SELECT id FROM provenances NOT INDEXED")}
         for (number,) in found:
             if number in seen:
                 continue
-            with decoding(self._file):
-                (values,) = self._select(SELECT_ROW, (number,))
-                row = decode_row(values, self._traces, provenances=known)
+            ((key, trial, attempts, provenance, sha256, kept),) = self._read(
+                _RESULT,
+                "SELECT key, trials.content AS trial, attempts, provenance, trace_sha256, "
+                "results.content AS result FROM results LEFT JOIN trials ON number = trial "
+                "WHERE results.trial = ?",
+                (number,),
+            )
+            if provenance not in known:
+                raise damaged(self._file, f"the provenance of the trial {key} is missing")
+            self._refuse_renamed(key, trial)
             seen.add(number)
-            yield row
+            yield LedgerRow(
+                key=key,
+                result=kept.of(trial),
+                attempts=attempts,
+                provenance=provenance,
+                trace=None if sha256 is None else self._traces.path(key),
+                trace_sha256=sha256,
+            )
 
     def read_events(self, row: LedgerRow) -> list[Event]:
         """All events of a trial's trace; none if the trial left no trace.
@@ -261,22 +371,19 @@ class Ledger:
     @property
     def sweep(self) -> Mapping[str, Any]:
         """The resolved sweep that the ledger was made with."""
-        rows = self._select("SELECT content FROM sweep LIMIT 2")
-        with decoding(self._file):
-            if len(rows) != 1:
-                raise ValueError(f"it holds {'several' if rows else 'no'} sweeps")
-            content = check_sweep(read_object(rows[0][0], "the sweep", SWEEP))
-        return content | {"trials": [trial.to_json() for trial in self.trials]}
+        rows = self._read(_SWEEP, "SELECT content FROM sweep LIMIT 2")
+        if len(rows) != 1:
+            raise damaged(self._file, f"it holds {'several' if rows else 'no'} sweeps")
+        ((sweep,),) = rows
+        return sweep.model_dump() | {"trials": [trial.to_json() for trial in self.trials]}
 
     @property
     def trials(self) -> tuple[Trial, ...]:
         """The trials of the sweep, in its order."""
-        return tuple(
-            self._each(
-                "SELECT key, content FROM trials ORDER BY number",
-                lambda key, content: decode_trial(content, key=key),
-            )
-        )
+        found = self._read(_TRIAL, "SELECT key, content AS trial FROM trials ORDER BY number")
+        for key, trial in found:
+            self._refuse_renamed(key, trial)
+        return tuple(trial for _, trial in found)
 
     @property
     def provenances(self) -> Mapping[str, Mapping[str, Any]]:
@@ -285,11 +392,17 @@ class Ledger:
         If models were asked, its `prompts` has the fixed texts of the prompts: planner -> role ->
         SHA-256 -> text.
         """
-        prompts = self._select("SELECT * FROM prompts")
+        prompts: dict[str, dict[str, dict[str, dict[str, str]]]] = {}
+        for id_, planner, role, sha256, text in self._read(_PROMPT, "SELECT * FROM prompts"):
+            of_planner = prompts.setdefault(id_, {}).setdefault(planner, {})
+            of_planner.setdefault(role, {})[sha256] = text
         # Selected after the prompts, as a writer may be adding to both tables.
         statement = "SELECT id, content FROM provenances ORDER BY rowid"
-        with self._turn, explaining(self._file), decoding(self._file):
-            return decode_provenances(self._connection.execute(statement), prompts)
+        return {
+            id_: {name: value for name, value in content.items() if name != "prompts"}
+            | ({"prompts": prompts[id_]} if id_ in prompts else {})
+            for id_, content in self._read(_PROVENANCE, statement)
+        }
 
     def content_digest(self) -> str:
         """SHA-256 of everything that two runs of a sweep with the same answers have in common.
@@ -302,20 +415,22 @@ class Ledger:
             LedgerError: the ledger or a trace cannot be read.
         """
         failed: dict[str, list[str | None]] = defaultdict(list)
-        for key, error in self._each(
-            "SELECT key, error FROM failed_attempts JOIN trials ON number = trial "
-            "ORDER BY trial, attempt",
-            decode_attempt,
+        for key, attempt in self._read(
+            _ATTEMPT,
+            "SELECT key, failed_attempts.content AS attempt FROM failed_attempts JOIN trials "
+            "ON number = trial ORDER BY trial, failed_attempts.attempt",
         ):
-            failed[key].append(error)
-        digest = hashlib.sha256(canonical(self.sweep).encode())
+            failed[key].append(attempt.error)
+        digest = hashlib.sha256(_canonical(self.sweep).encode())
         for row in self.rows():
             tried = failed.pop(row.key, [])
             events = self.read_events(row)
-            with decoding(self._file):
+            try:
                 trace = repeatable_digest(events) if events else None
-            digest.update(canonical([repeatable(row, trace), tried]).encode())
-        digest.update(canonical(failed).encode())
+            except RecursionError as error:
+                raise damaged(self._file, "a trace is nested too deeply") from error
+            digest.update(_canonical([_repeatable(row, trace), tried]).encode())
+        digest.update(_canonical(failed).encode())
         return digest.hexdigest()
 
     @classmethod
@@ -327,9 +442,9 @@ class Ledger:
         *,
         sweep: Mapping[str, Any] | None = None,
     ) -> Ledger:
-        connection = ledger_file.connect_to_write(folder / LEDGER_FILE)
+        connection = ledger_files.connect_to_write(folder / LEDGER_FILE)
         try:
-            content = canonical(provenance)
+            content = with_utf8(_canonical(provenance))
             id_ = hashlib.sha256(content.encode()).hexdigest()[:16]
             ledger = cls(folder, connection, lock=lock, provenance=id_)
             if sweep is not None:
@@ -345,19 +460,14 @@ class Ledger:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         """Key of a trial -> its place in the sweep."""
-        return dict(
-            self._each(
-                "SELECT key, number FROM trials NOT INDEXED",
-                lambda key, number: (check_sha256(key, "the key of a trial"), number),
-            )
-        )
+        return dict(self._read(_NUMBER, "SELECT key, number FROM trials NOT INDEXED"))
 
     def _clean(self) -> None:
         traced = self._keys(
             "SELECT key FROM results JOIN trials ON number = trial WHERE trace_sha256 IS NOT NULL"
         )
         with explaining(self._file):
-            ledger_file.discard_unfinished(self._file)
+            ledger_files.discard_unfinished(self._file)
             self._traces.clean(frozenset(traced))
 
     def _refuse_other(self, sweep: Mapping[str, Any]) -> None:
@@ -389,15 +499,80 @@ class Ledger:
         places = ", ".join("?" * len(row))
         self._connection.execute(f"INSERT {into} VALUES ({places})", row)
 
+    def _refuse_renamed(self, key: str, trial: Trial) -> None:
+        if trial.key != key:
+            raise damaged(self._file, f"the key {key} is not that of its trial")
+
     def _keys(self, statement: str) -> list[str]:
         """The keys of trials that a statement selects as its only column."""
-        return self._each(statement, lambda key: check_sha256(key, "the key of a trial"))
+        return [key for (key,) in self._read(_KEY, statement)]
 
-    def _each(self, statement: str, read: Callable[..., _Read]) -> list[_Read]:
-        """Reads the rows that a statement selects, one in memory at a time."""
-        with self._turn, explaining(self._file), decoding(self._file):
-            return [read(*row) for row in self._connection.execute(statement)]
-
-    def _select(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+    def _read(
+        self, kind: TypeAdapter[_Row], statement: str, values: Sequence[object] = ()
+    ) -> list[_Row]:
+        """The rows that a statement selects, one of which is unread in memory at a time."""
         with self._turn, explaining(self._file):
-            return self._connection.execute(statement, values).fetchall()
+            cursor = self._connection.execute(statement, values)
+            try:
+                return [kind.validate_python(row) for row in cursor]
+            except ValidationError as error:
+                names = [name for name, *_ in cursor.description]
+                raise damaged(self._file, first_fault(error, names)) from error
+
+
+def _reason(error: Exception) -> str:
+    return first_fault(error) if isinstance(error, ValidationError) else str(error)
+
+
+def _prompts_of(result: TrialResult) -> Iterator[tuple[str, str, str, str]]:
+    """Planner, role, SHA-256 and text of each fixed text that a trial's prompts began with."""
+    for role, texts in result.prompts.items():
+        for text in texts:
+            content = text.encode("utf-8", "backslashreplace")
+            sha256 = hashlib.sha256(content).hexdigest()
+            yield result.trial.planner, role, sha256, content.decode()
+
+
+def _repeatable(row: LedgerRow, trace: str | None) -> list[Any]:
+    """The values of a row that another run of the trial with the same answers would repeat.
+
+    Args:
+        row: of the trial.
+        trace: the trace's `repeatable_digest`; None if the trial left no trace.
+    """
+    result = row.result
+    usage = {
+        role: [spent.calls, spent.prompt_tokens, spent.completion_tokens]
+        for role, spent in result.usage.items()
+    }
+    metrics = {name: x for name, x in result.metrics.items() if name not in result.unrepeatable}
+    columns = [result.status, result.success, result.plan, metrics, usage, result.error]
+    return [row.key, *columns, row.attempts, trace]
+
+
+def repeatable_digest(lines: Iterable[Event]) -> str:
+    """SHA-256 of the part of a trace that another run with the same answers repeats.
+
+    The order of trees and of answers depends on how long answers take. So only the order of lines
+    within a tree counts.
+
+    Raises:
+        RecursionError: a line is nested too deeply.
+    """
+    trees: dict[str, list[str]] = {}
+    others: list[str] = []
+    for line in lines:
+        if line["type"] in _TYPES_APART:
+            continue
+        apart = _FIELDS_APART | OF_THE_ASKER if line["type"] == "role" else _FIELDS_APART
+        kept = {key: value for key, value in line.items() if key not in apart}
+        tree = kept.pop("tree", None)
+        text = json.dumps(kept, sort_keys=True)
+        (others if tree is None else trees.setdefault(json.dumps(tree), [])).append(text)
+    parts = sorted([*others, *map("\n".join, trees.values())])
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _canonical(value: object) -> str:
+    """JSON whose bytes are the same for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

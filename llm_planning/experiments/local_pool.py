@@ -21,7 +21,7 @@ from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import domains, planners
 from llm_planning.roles import metered
 from llm_planning.running import Prepared, find_where, joined, prepare, run_planner
-from llm_planning.trace import recording
+from llm_planning.trace import Gauge, recording
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from llm_planning.roles import Engines
     from llm_planning.specs import DomainSpec, PlannerSpec
     from llm_serving.dispatcher import Activity
-    from llm_serving.engine import Counters
+    from llm_serving.engine import CountingEngine
     from llm_serving.vllm_stats import EngineLoad
 
 SAMPLE_EVERY = 0.25
@@ -55,24 +55,6 @@ FULL_CACHE = 0.9
 
 CALM = 8
 """Samples without a sign of overload before the limit grows again by one."""
-
-
-class Counting(Protocol):
-    """An engine with counters."""
-
-    @property
-    def counters(self) -> Counters:
-        """Calls and tokens so far."""
-        ...
-
-
-@runtime_checkable
-class Loaded(Protocol):
-    """An engine that reports its load."""
-
-    def load(self) -> EngineLoad:
-        """Requests in its batch and outside of it."""
-        ...
 
 
 @runtime_checkable
@@ -102,13 +84,13 @@ class LocalPool:
         *,
         most: int,
         least: int = 1,
-        gauges: Sequence[Counting] = (),
+        gauges: Sequence[CountingEngine] = (),
     ) -> None:
         self._engines = engines if callable(engines) else lambda _: engines
         self._gauges = tuple(gauges)
         self._trials = 0
         self._before = self._now().past
-        self._loaded = [gauge for gauge in self._gauges if isinstance(gauge, Loaded)]
+        self._loaded = [gauge for gauge in self._gauges if isinstance(gauge, Gauge)]
         least = min(least, most)
         if self._loaded:
             self._limit = first_limit(least=least, most=most, preempted=self._before.preempted)
@@ -151,7 +133,7 @@ class LocalPool:
         """Does nothing: the caller that opened the engines closes them."""
 
     def _now(self) -> PoolLoad:
-        loads = [gauge.load() for gauge in self._gauges if isinstance(gauge, Loaded)]
+        loads = [gauge.load() for gauge in self._gauges if isinstance(gauge, Gauge)]
         active = [gauge.activity for gauge in self._gauges if isinstance(gauge, Active)]
         spent = [gauge.counters.total for gauge in self._gauges]
         return PoolLoad(
@@ -166,9 +148,7 @@ class LocalPool:
         )
 
 
-async def run_trial(
-    trial: Trial, engines: Engines, *, gauges: Sequence[Loaded] = ()
-) -> TrialResult:
+async def run_trial(trial: Trial, engines: Engines, *, gauges: Sequence[Gauge] = ()) -> TrialResult:
     """Runs one trial on engines that others may use at the same time.
 
     Args:

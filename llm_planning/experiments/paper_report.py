@@ -1,27 +1,35 @@
-"""A table or figure of a paper, measured: published figures beside those of a ledger's runs."""
+"""A table or figure of a paper, measured: published figures beside those of a ledger's runs.
+
+`report` measures it; the second half writes it as Markdown, CSV and JSON.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
-from dataclasses import dataclass
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.measures import Difference, Measured, compare, measure
 from llm_planning.experiments.published import Row
-from llm_planning.experiments.report_text import (
-    difference_table,
-    header,
-    printed_value,
-    text_line,
-)
 from llm_planning.experiments.runs import Runs, field_values
+from llm_planning.experiments.statistics import (
+    CONFIDENCE,
+    EMPTY_CELL,
+    NOTHING,
+    write_estimate,
+)
 from llm_planning.notebook import table_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from llm_planning.experiments.papers import Paper
     from llm_planning.experiments.published import Column, Comparison, PublishedTable, Setup, Text
+    from llm_planning.experiments.statistics import Form
 
 UNSTATED = "not stated"
 """The paper's value of a setting that the paper does not name."""
@@ -30,8 +38,46 @@ MANY = 10
 """So many whole numbers in a row are told by their ends."""
 
 
+RUNS_HERE = "runs here"
+"""Heads the column of a row's runs."""
+
+SENSELESS = "×"
+"""The text of a cell that no run can fill."""
+
+_SUFFIXES = {"k": 1e3, "M": 1e6, "%": 1e-2}
+_PRINTED = re.compile(r"\s*([-−+]?\d+(?:[.,]\d+)*)\s*(?:([kM%])|/\s*(\d+))?(?![\w.])")
+
+DEFAULT_TEMPLATE = "paper_report.md.j2"
+NOT_AS_NUMBERS = "not published as numbers"
+CITED_ONLY = "cited only"
+
+_CSV_COLUMNS = (
+    "paper",
+    "table",
+    "row",
+    "column",
+    "published",
+    "published_value",
+    "measured",
+    "low",
+    "high",
+    "confidence",
+    "method",
+    "no_interval",
+    "runs",
+    "without_value",
+    "failed",
+    "pending",
+    "cited",
+)
+
+
 class EmptyReportError(ValueError):
     """A ledger has no run for a table."""
+
+
+class TemplateFileError(ValueError):
+    """A table's template cannot be filled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,3 +374,246 @@ def range_texts(values: Iterable[object]) -> tuple[str, ...]:
         for run in runs
         for text in ([f"{run[0]} to {run[-1]}"] if len(run) >= MANY else map(str, run))
     )
+
+
+def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
+    """Writes a report as Markdown.
+
+    Args:
+        report: the measured table.
+        about: more values for the template: `sweep`, the folder of the runs.
+
+    Raises:
+        TemplateFileError: the table's own template is wrong.
+    """
+    # Imported here, as functions that only write numbers do not need it.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
+
+    environment = Environment(
+        loader=FileSystemLoader([report.paper.folder, Path(__file__).parent / "templates"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown, from the project's own files
+    )
+    environment.filters["cell"] = _escaped
+    own = f"{report.name}.md.j2"
+    try:
+        template = environment.select_template([own, DEFAULT_TEMPLATE])
+        return template.render(
+            report=report,
+            header=header(report),
+            lines=[text_line(line) for line in report.lines],
+            differences=difference_table(report),
+            confidence=f"{100 * CONFIDENCE:g}%",
+            nothing=NOTHING,
+            not_as_numbers=NOT_AS_NUMBERS,
+            **about,
+        )
+    except TemplateError as error:
+        raise TemplateFileError(f"{report.paper.folder / own}: {error}") from error
+
+
+def header(report: PaperReport) -> list[str]:
+    """Headings of a table in which published and measured figures stand side by side."""
+    names = ["", RUNS_HERE]
+    for column in report.columns:
+        if column.paper == "printed":
+            names.append(f"{column.label} ({'paper' if column.measure else CITED_ONLY})")
+        if column.measure is not None:
+            names.append(f"{column.label} (here)")
+    return names
+
+
+def text_line(line: Line) -> list[str]:
+    """The cells of a line, under `header`."""
+    done, failed, pending = len(line.runs.done), len(line.runs.failed), len(line.runs.pending)
+    cells = [line.label, write_counts(done, failed, pending)]
+    if line.cited is not None:
+        cells = [f"{line.label} ({CITED_ONLY})", NOTHING]
+    for cell in line.cells:
+        if cell.column.paper == "printed":
+            cells.append(published_text(cell))
+        if cell.column.measure is not None:
+            cells.append(measured_text(cell, line))
+    return cells
+
+
+def difference_table(report: PaperReport) -> list[list[str]]:
+    """The differences of a report, a heading first. The paper's have a column if it prints any."""
+    printed = any(one.published is not None for one in report.differences)
+    table = [["", "paper", "first − second"]] + [
+        [
+            f"{one.column.label}: {one.label}",
+            NOTHING if one.published is None else str(one.published),
+            write_difference(one.difference, one.column.form),
+        ]
+        for one in report.differences
+    ]
+    return table if printed else [[name, here] for name, _, here in table]
+
+
+def published_text(cell: Cell) -> str:
+    """A published figure as printed."""
+    if cell.column.paper == "drawn":
+        return NOT_AS_NUMBERS
+    return NOTHING if cell.published is None else str(cell.published)
+
+
+def measured_text(cell: Cell, line: Line) -> str:
+    """A measured figure, its interval, and how its runs differ from those of its line."""
+    if cell.senseless is not None:
+        return SENSELESS
+    measured = cell.measured
+    if measured is None:
+        return NOTHING
+    estimate = measured.estimate
+    remarks = []
+    if estimate.reason is not None and estimate.value is not None:
+        remarks.append(f"no interval: {estimate.reason}")
+    elif estimate.reason == EMPTY_CELL:
+        remarks.append(f"no finite value: {estimate.reason}")
+    if measured.unspent:
+        ended = f"{measured.unspent} of {measured.groups}"
+        remarks.append(f"{ended} ran out of seeds before B was spent")
+    if measured.without:
+        remarks.append(f"{measured.without} without a value")
+    here = (measured.runs + measured.without, measured.failed, measured.pending)
+    if here != (len(line.runs.done), len(line.runs.failed), len(line.runs.pending)):
+        remarks.append(write_counts(*here))
+    text = write_estimate(estimate, cell.column.form)
+    return f"{text} ({'; '.join(remarks)})" if remarks else text
+
+
+def as_csv(report: PaperReport) -> str:
+    """One line for each cell, with unrounded numbers."""
+    written = io.StringIO()
+    writer = csv.DictWriter(written, _CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for line in report.lines:
+        for cell in line.cells:
+            writer.writerow(
+                {
+                    "paper": report.paper.name,
+                    "table": report.name,
+                    "row": line.label,
+                    "column": cell.column.key,
+                    "published": None if cell.column.paper == "absent" else published_text(cell),
+                    "published_value": cell.published_value,
+                    "cited": line.cited or cell.column.cited,
+                    **_csv_measured(cell.measured),
+                }
+            )
+    return written.getvalue()
+
+
+def as_json(report: PaperReport) -> dict[str, Any]:
+    """The whole report as JSON values."""
+    return {
+        "paper": report.paper.name,
+        "citation": report.paper.citation,
+        "table": report.name,
+        "title": report.table.title,
+        "confidence": CONFIDENCE,
+        "rows": [
+            {
+                "label": line.label,
+                "cited": line.cited,
+                "fields": line.fields,
+                "cells": {
+                    cell.column.key: {
+                        "published": cell.published,
+                        "published_value": cell.published_value,
+                        "in_paper": cell.column.paper,
+                        "cited": cell.column.cited,
+                        "senseless": cell.senseless,
+                        "measured": None if cell.measured is None else asdict(cell.measured),
+                    }
+                    for cell in line.cells
+                },
+            }
+            for line in report.lines
+        ],
+        "left_out": list(report.left_out),
+        "differences": [
+            {
+                "column": one.column.key,
+                "first": one.first,
+                "second": one.second,
+                "published": one.published,
+                **asdict(one.difference),
+            }
+            for one in report.differences
+        ],
+        "settings": [asdict(setting) for setting in report.settings],
+        "runs": {
+            "done": len(report.runs.done),
+            "failed": len(report.runs.failed),
+            "pending": len(report.runs.pending),
+            "outside": report.outside,
+        },
+        "notes": list(report.table.notes),
+    }
+
+
+def _csv_measured(measured: Measured | None) -> dict[str, Any]:
+    if measured is None:
+        return {}
+    estimate = measured.estimate
+    return {
+        "measured": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "confidence": CONFIDENCE,
+        "method": estimate.method,
+        "no_interval": estimate.reason,
+        "runs": measured.runs,
+        "without_value": measured.without,
+        "failed": measured.failed,
+        "pending": measured.pending,
+    }
+
+
+def _escaped(text: object) -> str:
+    """A text inside a Markdown table's cell."""
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def printed_value(text: Text) -> float | None:
+    """The number in a published figure; None if there is none.
+
+    A text may end in k, M or %, be a fraction such as `2 / 3`, or have a spread: `85 ± 2`.
+    """
+    if isinstance(text, int | float):
+        return float(text)
+    found = _PRINTED.match(text)
+    if found is None:
+        return None
+    number = float(found[1].replace("−", "-").replace(",", ""))
+    if found[3]:
+        return number / int(found[3]) if int(found[3]) else None
+    return number * _SUFFIXES.get(found[2] or "", 1.0)
+
+
+def write_counts(done: int, failed: int, pending: int) -> str:
+    """The number of runs, and of those that failed or are pending."""
+    lost = [f"{failed} failed"] if failed else []
+    lost += [f"{pending} not run yet"] if pending else []
+    return f"{_count(done, 'run')}, {', '.join(lost)}" if lost else _count(done, "run")
+
+
+def write_difference(difference: Difference, form: Form) -> str:
+    """Writes a difference: the number, its interval and the number of pairs or of their units."""
+    estimate = difference.estimate
+    counted = difference.counted.removeprefix("settings.")
+    counts = [_count(estimate.n, counted)]
+    if estimate.n == 1:
+        counts.append(f"no interval: one {counted}")
+    if difference.alone:
+        counts.append(f"{_count(difference.alone, 'run')} without a partner")
+    return f"{write_estimate(estimate, form)} ({', '.join(counts)})"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"

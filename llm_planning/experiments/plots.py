@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.experiments.heat_map import heat_map
-from llm_planning.experiments.plot_labels import Label, write_labels
-from llm_planning.experiments.plot_style import COLOURS, MarkStyle
-from llm_planning.experiments.report_text import write_number
-from llm_planning.experiments.statistics import Estimate
+from llm_planning.experiments.plot_style import COLOURS, Label, MarkStyle, write_labels
+from llm_planning.experiments.statistics import Estimate, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from llm_planning.experiments.paper_report import Line, PaperReport
-    from llm_planning.experiments.published import Form, Panel, Plot
+    from llm_planning.experiments.published import Panel, Plot
+    from llm_planning.experiments.statistics import Form
 
 _Colour: TypeAlias = str | tuple[float, float, float]
 

@@ -6,6 +6,8 @@ import operator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from llm_planning.experiments.trial import Count, Seconds  # noqa: TC001 (fields that are read)
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,14 +29,14 @@ class PoolLoad:
         waiting_seconds: time that the engines had nothing to do since then.
     """
 
-    running: int = 0
-    waiting: int = 0
-    written_tokens: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    preempted: int = 0
-    stepping_seconds: float = 0.0
-    waiting_seconds: float = 0.0
+    running: Count = 0
+    waiting: Count = 0
+    written_tokens: Count = 0
+    prompt_tokens: Count = 0
+    cached_tokens: Count = 0
+    preempted: Count = 0
+    stepping_seconds: Seconds = 0.0
+    waiting_seconds: Seconds = 0.0
 
     def __add__(self, other: PoolLoad) -> PoolLoad:
         """The load of two pools together."""

@@ -10,12 +10,15 @@ import json
 import math
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from llm_base.files import new_file, read_json
-from llm_planning.experiments.pool import PoolLoad
-from llm_planning.experiments.scheduler import Progress
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from llm_base.files import new_file, read_regular
+from llm_base.quoting import first_fault
+from llm_planning.experiments.scheduler import Progress  # noqa: TC001 (a field that is read)
+from llm_planning.experiments.trial import Moment  # noqa: TC001 (a field that is read)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +61,7 @@ class ProgressFile:
         if now - self._written < WRITE_EVERY:
             return
         self._written = now
-        content = json.dumps({"written": time.time(), **asdict(progress)})
+        content = json.dumps(asdict(Noted(progress, time.time())))
         part = self._path.with_name(f"{PROGRESS_FILE}.part")
         # A full disk ends the sweep by the ledger's own error, not by that of a display.
         with suppress(OSError):
@@ -75,8 +78,10 @@ class Noted:
         written: when it was written, in seconds since the epoch.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
     progress: Progress
-    written: float
+    written: Moment
 
     def is_fresh(self, now: float) -> bool:
         """Whether the process that wrote it still runs, as far as its file tells."""
@@ -91,28 +96,10 @@ def read_progress(folder: Path) -> Noted | None:
         ValueError: the file holds something else; a stranger may have written it.
     """
     try:
-        found = read_json(folder / PROGRESS_FILE, most=_LARGEST)
+        content = read_regular(folder / PROGRESS_FILE, most=_LARGEST)
     except FileNotFoundError:
         return None
-    if not isinstance(found, dict):
-        raise ValueError("it is not an object")
-    load = found.pop("load", None)
-    written = found.pop("written", None)
-    known = _numbers(Progress, found)
-    return Noted(
-        Progress(**known, load=PoolLoad(**_numbers(PoolLoad, load))), _number(written, "written")
-    )
-
-
-def _numbers(kind: type[Progress | PoolLoad], found: object) -> dict[str, Any]:
-    """The fields of a dataclass whose fields are numbers, all but `load`."""
-    if not isinstance(found, dict):
-        raise ValueError("its load is not an object")
-    names = [field.name for field in fields(kind) if field.name != "load"]
-    return {name: _number(found.get(name), name) for name in names}
-
-
-def _number(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
-        raise ValueError(f"its {name} is not a number of zero or more")
-    return value
+    try:
+        return TypeAdapter(Noted).validate_json(content)
+    except ValidationError as error:
+        raise ValueError(first_fault(error)) from error

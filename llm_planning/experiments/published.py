@@ -55,13 +55,12 @@ from pydantic import (
 )
 
 from llm_planning.experiments.runs import check_field_name, is_trial_field
-from llm_planning.experiments.statistics import Interval  # noqa: TC001 (a model's field)
+from llm_planning.experiments.statistics import Form, Interval  # noqa: TC001 (fields of a model)
 from llm_planning.names import remedy
 
 Text: TypeAlias = str | int | float
 Scalar: TypeAlias = str | int | float | bool | None
 Values: TypeAlias = dict[str, tuple[Scalar, ...]]
-Form: TypeAlias = Literal["number", "thousands", "percent"]
 
 
 def as_tuple(values: object) -> object:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from llm_planning.experiments.ledger import UnkeepableResultError
 from llm_planning.experiments.pool import PoolLoad
-from llm_planning.experiments.trial import TrialResult
+from llm_planning.experiments.trial import Count, Seconds, TrialResult
 from llm_planning.worker_processes import WorkerLostError
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ class Progress:
         load: what the engines are doing.
     """
 
-    total: int
-    kept: int = 0
-    done: int = 0
-    failed: int = 0
-    running: int = 0
-    retried: int = 0
-    lost: int = 0
-    seconds: float = 0.0
+    total: Count
+    kept: Count = 0
+    done: Count = 0
+    failed: Count = 0
+    running: Count = 0
+    retried: Count = 0
+    lost: Count = 0
+    seconds: Seconds = 0.0
     load: PoolLoad = field(default_factory=PoolLoad)
 
     @property

@@ -65,6 +65,16 @@ NO_RUNS = "no runs"
 ONE_RUN = "one run"
 EMPTY_CELL = "a count is 0"
 
+NOTHING = "–"
+"""The text of a cell without a figure."""
+
+Form: TypeAlias = Literal["number", "thousands", "percent"]
+"""How a number is written."""
+
+_DIGITS = 3
+_SMALL = 1e-5
+"""Numbers below are written with an exponent."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -379,3 +389,36 @@ def _phi(a: int, b: int, c: int, d: int) -> float:
 def _joined(one: float, other: float, phi: float) -> float:
     # Rounding may make a sum of 0 slightly negative.
     return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+
+
+def write_number(value: float, form: Form) -> str:
+    """Writes a whole percent, or three significant digits and all that stand before the point."""
+    if form == "thousands":
+        return f"{_significant(value / 1e3)}k"
+    if form == "percent":
+        return f"{100 * value:z.0f}%"
+    return _significant(value)
+
+
+def write_estimate(estimate: Estimate, form: Form) -> str:
+    """A number and its interval, such as `74% [70, 78]` or `0.912k [0.85k, 0.974k]`."""
+    if estimate.value is None:
+        return NOTHING
+    value = write_number(estimate.value, form)
+    if estimate.low is None or estimate.high is None:
+        return value
+    low, high = (write_number(end, form).removesuffix("%") for end in (estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
+
+
+def _significant(value: float) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) < _SMALL:
+        return f"{value:.{_DIGITS}g}"
+    places = _DIGITS - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, places)
+    if places <= 0:
+        return f"{round(value):,}"
+    text = f"{rounded:.{places}f}"
+    return text.rstrip("0").rstrip(".")

@@ -1,23 +1,46 @@
-"""One trial: its parts, its key and its result."""
+"""One trial: its parts, its key, its result, and what a ledger keeps of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import traceback
-from dataclasses import dataclass, field
+from collections.abc import Mapping  # noqa: TC003 (a field of a trial)
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from llm_planning.own_code import describe_error
+from llm_planning.trace_file import encode_trace, outcome_json
+from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from llm_planning.events import Event
-    from llm_serving.request import Usage
+
+LONGEST_CONTENT = 2**21
+"""Bytes of the JSON of a trial, of its result or of a sweep, at most."""
+
+LONGEST_TRACE = 2**28
+"""Bytes of a trace's lines, at most: a small file can unpack to more than the memory holds."""
+
+Count: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]
+"""A number of things that is exact as a float."""
+
+Seconds: TypeAlias = Annotated[float, Field(ge=0, lt=1e10)]
+"""A duration of up to three centuries."""
+
+Moment: TypeAlias = Annotated[float, Field(ge=0, lt=253_402_300_800)]
+"""Seconds since the epoch, before the year 10000."""
 
 _KEY_VERSION = 2
+
+# A backslash that is itself escaped, a pair of surrogates, or the backslash of a lone surrogate.
+_SURROGATE = re.compile(r"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\(?=ud[89a-f])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +60,8 @@ class Trial:
         source: hash of the user's own files; see `running.source_of`.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
     planner: str
     domain: str
     task: str
@@ -44,7 +69,7 @@ class Trial:
     role_models: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
-    engines: Mapping[str, Any] = field(default_factory=dict)
+    engines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     source: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -72,7 +97,7 @@ class Trial:
 class TrialResult:
     """The result of one attempt at a trial.
 
-    The pool that runs a trial makes it. The ledger reads it back without its last three fields.
+    The pool that runs a trial makes it. The ledger reads back what `KeptResult` has of it.
 
     Attributes:
         status: `done` if the planner ran to its end, `failed` if it raised.
@@ -126,3 +151,94 @@ class TrialResult:
             started=started,
             seconds=seconds,
         )
+
+    def trace_lines(self) -> bytes | None:
+        """The trace as a file has it; None if the planner left none.
+
+        Raises:
+            ValueError: it holds a value that is not JSON, or is too large.
+        """
+        if not (self.trace or self.events):
+            return None
+        ended = outcome_json(
+            success=self.success,
+            plan=self.plan,
+            metrics=self.metrics,
+            unrepeatable=self.unrepeatable,
+            seconds=self.seconds,
+        )
+        lines = encode_trace(
+            self.trace,
+            events=self.events,
+            header=self.trial.to_json(),
+            outcome=ended if self.status == "done" else None,
+        )
+        if len(lines) > LONGEST_TRACE:
+            raise ValueError(f"its trace has more than {LONGEST_TRACE} bytes")
+        return lines
+
+
+class _KeptUsage(BaseModel):
+    """`Usage` with bounds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    calls: Count
+    prompt_tokens: Count
+    cached_tokens: Count
+    completion_tokens: Count
+    replayed: Count
+    seconds: Seconds
+
+
+class KeptResult(BaseModel):
+    """What a ledger keeps of a `TrialResult`; a stranger may have written it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
+    status: Literal["done", "failed"]
+    success: bool | None
+    plan: Annotated[tuple[str, ...], FailFast()]
+    metrics: dict[str, Any]
+    unrepeatable: Annotated[frozenset[str], FailFast()]
+    usage: dict[str, _KeptUsage]
+    error: str | None
+    started: Moment
+    seconds: Seconds
+
+    @classmethod
+    def encode(cls, result: TrialResult) -> str:
+        """The JSON of a result, which `model_validate_json` takes.
+
+        Raises:
+            TypeError: a value is not JSON.
+            ValueError: a value is not JSON or not possible, or the whole is too large.
+            RecursionError: a value is nested too deeply.
+        """
+        fields = {name: getattr(result, name) for name in cls.model_fields}
+        fields["unrepeatable"] = sorted(result.unrepeatable)
+        fields["usage"] = {role: asdict(spent) for role, spent in result.usage.items()}
+        content = with_utf8(limited(json.dumps(fields)))
+        cls.model_validate_json(content)
+        return content
+
+    def of(self, trial: Trial) -> TrialResult:
+        """The result of a trial, without its trace, events and prompts."""
+        usage = {role: Usage(**dict(spent)) for role, spent in self.usage.items()}
+        return TrialResult(trial=trial, **(dict(self) | {"usage": usage}))
+
+
+def with_utf8(content: str) -> str:
+    """JSON in ASCII whose texts have UTF-8: the escape of a lone surrogate becomes its text."""
+    return _SURROGATE.sub(lambda found: found[1] or r"\\", content)
+
+
+def limited(content: str) -> str:
+    """A text in ASCII that a ledger takes.
+
+    Raises:
+        ValueError: it is longer.
+    """
+    if len(content) > LONGEST_CONTENT:
+        raise ValueError(f"it has more than {LONGEST_CONTENT} bytes")
+    return content

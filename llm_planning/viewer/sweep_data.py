@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.experiments.leads import leads
 from llm_planning.experiments.runs import (
     TRIAL_FIELDS,
     distinct,
@@ -21,16 +20,16 @@ from llm_planning.experiments.runs import (
     trial_record,
 )
 from llm_planning.experiments.statistics import CONFIDENCE
-from llm_planning.experiments.summary import summary
+from llm_planning.experiments.summary import leads, summary
 from llm_planning.viewer.sweep_matrix import absences
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from llm_planning.experiments.leads import Lead
     from llm_planning.experiments.ledger import Ledger
     from llm_planning.experiments.runs import RunRecord, Runs
     from llm_planning.experiments.statistics import Estimate
+    from llm_planning.experiments.summary import Lead
 
 MOST_ROWS = 50_000
 """Trials that the page lists; its measures are over all trials."""

@@ -38,11 +38,8 @@ _CELLS = {
     "trials": ("number", "key", "content"),
     "provenances": ("id", "content"),
     "prompts": ("provenance", "planner", "role", "sha256", "content"),
-    "results": (
-        *("trial", "status", "success", "plan", "metrics", "usage", "error", "attempts"),
-        *("started", "seconds", "provenance", "trace_sha256", "trace_bytes"),
-    ),
-    "failed_attempts": ("trial", "attempt", "usage", "error", "started", "provenance"),
+    "results": ("trial", "attempts", "provenance", "trace_sha256", "content"),
+    "failed_attempts": ("trial", "attempt", "provenance", "content"),
 }
 
 
@@ -62,9 +59,7 @@ def _cell(table: str, column: str, value: str) -> Alteration:
             (kept,) = connection.execute(
                 "SELECT sql FROM sqlite_master WHERE name = ?", (table,)
             ).fetchone()
-            loose = kept.replace(" NOT NULL", "").replace(
-                " CHECK (status IN ('done', 'failed'))", ""
-            )
+            loose = kept.replace(" NOT NULL", "")
             for sql in (loose, kept):
                 _redefine(connection, table, sql)
                 if sql is loose:
@@ -93,14 +88,22 @@ def _redefine(connection: sqlite3.Connection, table: str, sql: str) -> None:
 
 # --- JSON ----------------------------------------------------------------------------------------
 
-_USED = {"calls": 1, "prompt_tokens": 2, "completion_tokens": 3, "seconds": 0.5}
+_USED = {
+    "calls": 1,
+    "prompt_tokens": 2,
+    "cached_tokens": 0,
+    "completion_tokens": 3,
+    "replayed": 0,
+    "seconds": 0.5,
+}
 _JSON = {
     ("sweep", "content"): {
         "no name": {"retries": 1},
         "no retries": {"name": "x"},
         "a number for a name": {"name": 7, "retries": 1},
         "a list for a name": {"name": [], "retries": 1},
-        "a hostile name": {"name": "../\x1b[2J\ud800\n" * 50, "retries": 1},
+        "a hostile name": {"name": "../\x1b[2J\n", "retries": 1},
+        "a long name": {"name": "x" * 300, "retries": 1},
         "negative retries": {"name": "x", "retries": -1},
         "endless retries": {"name": "x", "retries": 10**9},
         "words for retries": {"name": "x", "retries": "2"},
@@ -111,28 +114,39 @@ _JSON = {
     ("provenances", "content"): {
         "prompts of its own": {"prompts": 7},
         "planners of its own": {"prompts": {"uct": 7}},
-        "odd keys": {"\ud800\x1b[2J": {"": 1}, "commit": ["x", {}]},
+        "odd keys": {"\x1b[2J": {"": 1}, "commit": ["x", {}]},
         "huge numbers": {"commit": 10**400, "dirty": 1e308},
-        "a deep tree": json.loads('{"a":' * 90 + "1" + "}" * 90),
+        "a deep tree": json.loads('{"a":' * 190 + "1" + "}" * 190),
     },
-    ("results", "metrics"): {
+    ("results", "content"): {},
+}
+_FIELDS_OF_A_RESULT: dict[str, dict[str, Any]] = {
+    "status": {"a number": 1, "an unknown one": "won"},
+    "success": {"a number": 1, "a text": "yes"},
+    "started": {"1e300": 1e300, "a negative": -1.0, "NaN": float("nan"), "a text": "now"},
+    "seconds": {"infinity": float("inf"), "a negative": -1.0, "nothing": None},
+    "error": {"an escape": "\x1b[2J", "a list": []},
+    "unrepeatable": {"a number": 7, "numbers": [7]},
+    "metrics": {
         "a list": [1],
         "huge numbers": {"score": 10**400, "moves": -(10**4000), "ending": 1e308},
         "no finite numbers": {"score": float("nan"), "moves": float("inf")},
         "lists": {"score": [1, [2, {"a": None}]], "moves": {}, "ending": [[]]},
-        "odd keys": {"\ud800": 1, "\x1b[2J": 2, "": 3, "a.b.c": 4, "=1+1": "=1+1"},
+        "odd keys": {"\x1b[2J": 2, "": 3, "a.b.c": 4, "=1+1": "=1+1"},
+        "half a character": {"\ud800": 1},
         "many keys": {f"m{n}": n for n in range(5000)},
-        "too many values": {"score": [{}] * 100_000},
+        "many values": {"score": [{}] * 100_000},
         "as many commas in a text": {"score": "[{," * 100_000},
-        "a deep tree": {"score": json.loads("[" * 90 + "]" * 90)},
-        "too deep a tree": {"score": json.loads("[" * 200 + "]" * 200)},
-        "no names of unrepeatable ones": {"$unrepeatable": 7},
-        "numbers of unrepeatable ones": {"$unrepeatable": [7]},
+        "a deep tree": {"score": json.loads("[" * 190 + "]" * 190)},
+        "too deep a tree": {"score": json.loads("[" * 300 + "]" * 300)},
+        "too long a text": {"score": "x" * 2**22},
     },
-    ("results", "usage"): {
+    "usage": {
         "a list": [],
         "a role without an object": {"value": 3},
-        "an unknown count": {"value": {"cals": 1}},
+        "many roles without one": dict.fromkeys(map(str, range(100_000)), 1),
+        "an unknown count": {"value": {**_USED, "cals": 1}},
+        "a count less": {"value": {"calls": 1}},
         "negative calls": {"value": {**_USED, "calls": -1}},
         "half a call": {"value": {**_USED, "calls": 0.5}},
         "true calls": {"value": {**_USED, "calls": True}},
@@ -142,13 +156,13 @@ _JSON = {
         "no finite seconds": {"value": {**_USED, "seconds": float("nan")}},
         "endless seconds": {"value": {**_USED, "seconds": float("inf")}},
         "negative seconds": {"value": {**_USED, "seconds": -1.0}},
-        "odd roles": {"\ud800": _USED, "\x1b[2J": _USED, "": _USED},
+        "odd roles": {"\x1b[2J": _USED, "": _USED},
     },
-    ("results", "plan"): {
+    "plan": {
         "an object": {"a": 1},
-        "numbers": [1, 2],
+        "numbers": [1] * 500_000,
         "nothing": [None],
-        "odd texts": ["\ud800", "\x1b[2J", "", "=1+1", "x" * 100_000],
+        "odd texts": ["\x1b[2J", "", "=1+1", "x" * 100_000],
     },
 }
 _TEXTS_OF_JSON = {
@@ -175,6 +189,25 @@ def _of_json() -> Iterator[tuple[str, Alteration]]:
         for name, value in _JSON.get((table, column), {}).items():
             text = json.dumps(value)
             yield f"{table}.{column} has {name}", _text_cell(table, column, text)
+    for field, values in _FIELDS_OF_A_RESULT.items():
+        for name, value in values.items():
+            yield f"results.{field} has {name}", _result_field(field, value)
+        yield (
+            f"results has no {field}",
+            sql(f"UPDATE results SET content = json_remove(content, '$.{field}') WHERE trial = 0"),
+        )
+
+
+def _result_field(field: str, value: object) -> Alteration:
+    """Puts a value into the first result."""
+
+    def alter(folder: Path) -> None:
+        with closing(sqlite3.connect(folder / FILE)) as connection, connection:
+            ((content,),) = connection.execute("SELECT content FROM results WHERE trial = 0")
+            changed = json.dumps(json.loads(content) | {field: value})
+            connection.execute("UPDATE results SET content = ? WHERE trial = 0", (changed,))
+
+    return alter
 
 
 def _text_cell(table: str, column: str, text: str) -> Alteration:
@@ -184,7 +217,7 @@ def _text_cell(table: str, column: str, text: str) -> Alteration:
 # --- trials --------------------------------------------------------------------------------------
 
 _SAID: dict[str, dict[str, Any]] = {
-    "a hostile planner": {"planner": "\x1b[2J\x1b]0;x\x07\n\ud800"},
+    "a hostile planner": {"planner": "\x1b[2J\x1b]0;x\x07\n"},
     "a long planner": {"planner": "p" * 100_000},
     "an unknown planner": {"planner": "nobody"},
     "own code for a planner": {"planner": "elsewhere.py:f", "source": "0" * 64},
@@ -205,11 +238,12 @@ _SAID: dict[str, dict[str, Any]] = {
     "a huge seed": {"seed": 10**4000},
     "a negative seed": {"seed": -(2**70)},
     "settings that are a list": {"settings": []},
-    "hostile settings": {"settings": {"\x1b[2J": [1, [2]], "moves": float("nan"), "\ud800": {}}},
+    "hostile settings": {"settings": {"\x1b[2J": [1, [2]], "moves": float("nan"), "": {}}},
+    "half a character in a setting": {"settings": {"\ud800": 1}},
     "many settings": {"settings": {f"s{n}": n for n in range(5000)}},
-    "too many settings": {"settings": {"s": [{}] * 10_000}},
-    "a long setting": {"settings": {"s": "x" * 2**20}},
-    "deep settings": {"settings": json.loads('{"a":' * 95 + "1" + "}" * 95)},
+    "many values in a setting": {"settings": {"s": [{}] * 10_000}},
+    "a long setting": {"settings": {"s": "x" * 2**22}},
+    "deep settings": {"settings": json.loads('{"a":' * 190 + "1" + "}" * 190)},
     "engines that are a text": {"engines": "none"},
     "a number for an engine": {"model": "m", "engines": {"m": 5}},
     "nothing for an engine": {"model": "m", "engines": {"m": None}},
@@ -297,7 +331,7 @@ _ROWS = {
     "many attempts": (
         "INSERT INTO failed_attempts "
         "WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) "
-        "SELECT trial, i, usage, error, started, seconds, provenance FROM n, "
+        "SELECT trial, i, provenance, content FROM n, "
         "(SELECT * FROM failed_attempts WHERE trial = 2)",
     ),
     "a key that is a path": (
@@ -339,8 +373,8 @@ _SCHEMAS = {
     "a generated column": (
         "ALTER TABLE sweep ADD COLUMN more TEXT GENERATED ALWAYS AS (hex(zeroblob(9))) VIRTUAL",
     ),
-    "a column less": ("ALTER TABLE results DROP COLUMN trace_bytes",),
-    "another name of a column": ("ALTER TABLE results RENAME COLUMN plan TO plans",),
+    "a column less": ("ALTER TABLE results DROP COLUMN attempts",),
+    "another name of a column": ("ALTER TABLE results RENAME COLUMN content TO contents",),
     "no rowids": (
         "DROP TABLE provenances",
         "CREATE TABLE provenances (id TEXT PRIMARY KEY, content TEXT NOT NULL) WITHOUT ROWID",
@@ -373,7 +407,7 @@ _SCHEMAS = {
 
 _HEADERS = {
     "version 0": ("PRAGMA user_version = 0",),
-    "version 1": ("PRAGMA user_version = 1",),
+    "version 2": ("PRAGMA user_version = 2",),
     "version 7": ("PRAGMA user_version = 7",),
     "another program's": ("PRAGMA application_id = 0",),
     "another journal": ("PRAGMA journal_mode = DELETE",),

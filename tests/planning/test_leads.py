@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from report_ledgers import result_of, trial_of
 
-from llm_planning.experiments.leads import leads
 from llm_planning.experiments.runs import result_record, runs_of, swept, trial_record
+from llm_planning.experiments.summary import leads
 
 
 def runs_with(wins, **settings):

@@ -28,7 +28,7 @@ from llm_planning.experiments.ledger import (
     LedgerError,
     UnkeepableResultError,
 )
-from llm_planning.experiments.traces import TraceFolder
+from llm_planning.experiments.ledger_files import TraceFolder
 from llm_planning.trace_file import decode_trace, encode_trace, summary_of
 
 
@@ -107,7 +107,7 @@ def test_texts_that_have_no_utf8_are_kept_escaped(ledger):
     )
     ledger.record(odd, attempt=1, final=True)
     (row,) = ledger.rows()
-    assert (row.result.error, row.result.plan) == ("ValueError: \\ud800\0", ("\udfff",))
+    assert (row.result.error, row.result.plan) == ("ValueError: \\ud800\0", ("\\udfff",))
     assert summary_of(ledger.read_events(row)) == {"said": "\ud800"}
 
 
@@ -126,7 +126,7 @@ ENDLESS["again"] = ENDLESS
 )
 def test_what_is_no_json_is_refused_and_leaves_nothing(ledger, changes):
     result = result_of(trial_number(0), **changes)
-    with pytest.raises(UnkeepableResultError, match="the planner too left a result that is not"):
+    with pytest.raises(UnkeepableResultError, match="the planner too left a result that cannot"):
         ledger.record(result, attempt=1, final=True)
     assert (ledger.finished(), ledger.attempts()) == (frozenset(), {})
     assert not (ledger.folder / "traces").exists()

@@ -13,9 +13,15 @@ from report_ledgers import result_of, trial_of, write_ledger
 from llm_planning.experiments.export import export, read_export
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.measures import MeasureError
-from llm_planning.experiments.paper_report import EmptyReportError, report
+from llm_planning.experiments.paper_report import (
+    EmptyReportError,
+    TemplateFileError,
+    as_csv,
+    as_json,
+    markdown,
+    report,
+)
 from llm_planning.experiments.papers import PublishedError, find_paper, papers
-from llm_planning.experiments.report_text import TemplateFileError, as_csv, as_json, markdown
 from llm_planning.experiments.runs import UnknownFieldError, read_runs, runs_of
 
 TABLE = """

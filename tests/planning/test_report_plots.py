@@ -8,10 +8,9 @@ from PIL import Image
 from report_ledgers import resources, result_of, trial_of, write_ledger
 
 from llm_planning.experiments.ledger import Ledger
-from llm_planning.experiments.paper_report import report
+from llm_planning.experiments.paper_report import report, text_line
 from llm_planning.experiments.papers import PublishedError, find_paper
 from llm_planning.experiments.plots import PlotError, draw, picture
-from llm_planning.experiments.report_text import text_line
 from llm_planning.experiments.runs import read_runs
 
 

@@ -13,8 +13,7 @@ import pytest
 from ledger_samples import PROVENANCE, result_of, sweep_of_seeds, trial_number
 
 from llm_planning.domain import Step
-from llm_planning.experiments.ledger import Ledger, LedgerError
-from llm_planning.experiments.traces import repeatable_digest
+from llm_planning.experiments.ledger import Ledger, LedgerError, repeatable_digest
 from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.planners.xenon.notes import Belief, GraphNotes
 from llm_planning.roles.engines import TracingEngine

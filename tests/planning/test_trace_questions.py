@@ -31,7 +31,7 @@ from test_too_planner import (
 )
 
 from llm_planning.domain import Domain, Step
-from llm_planning.experiments.traces import repeatable_digest
+from llm_planning.experiments.ledger import repeatable_digest
 from llm_planning.roles import Engines, metered
 from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_ucb
