@@ -120,6 +120,7 @@ async def measure(run: Run[Any, MeasureSettings]) -> Outcome:
         },
         trace={"answers": [asdict(one) for one in answers]},
         text="\n".join(_lines(settings.role, total, kinds)),
+        verdict=f"{total.right} of {total.questions} answers are right.",
     )
 
 
