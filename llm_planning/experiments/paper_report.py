@@ -11,9 +11,9 @@ from llm_planning.experiments.published import Row
 from llm_planning.experiments.report_text import (
     difference_table,
     header,
-    printed_value,
     text_line,
 )
+from llm_planning.experiments.report_verdict import printed_value
 from llm_planning.experiments.runs import Runs, field_values
 from llm_planning.notebook import table_html
 

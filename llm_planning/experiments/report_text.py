@@ -5,19 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from llm_planning.experiments.report_verdict import verdict_counts, verdict_text
 from llm_planning.experiments.statistics import CONFIDENCE, EMPTY_CELL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llm_planning.experiments.measures import Difference, Measured
     from llm_planning.experiments.paper_report import Cell, Line, PaperReport
-    from llm_planning.experiments.published import Form, Text
+    from llm_planning.experiments.published import Form
     from llm_planning.experiments.runs import Runs
     from llm_planning.experiments.statistics import Estimate
 
@@ -34,8 +32,6 @@ _DIGITS = 3
 _SMALL = 1e-5
 """Numbers below are written with an exponent."""
 
-_SUFFIXES = {"k": 1e3, "M": 1e6, "%": 1e-2}
-_PRINTED = re.compile(r"\s*([-−+]?\d+(?:[.,]\d+)*)\s*(?:([kM%])|/\s*(\d+))?(?![\w.])")
 
 DEFAULT_TEMPLATE = "paper_report.md.j2"
 NOT_AS_NUMBERS = "not published as numbers"
@@ -66,12 +62,13 @@ class TemplateFileError(ValueError):
     """A table's template cannot be filled."""
 
 
-def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
+def markdown(report: PaperReport, *, sweep: object, verbose: bool) -> str:
     """Writes a report as Markdown.
 
     Args:
         report: the measured table.
-        about: more values for the template: `sweep`, the folder of the runs.
+        sweep: the folder of the runs, or their export.
+        verbose: also the settings, the notes, and why figures are cited only.
 
     Raises:
         TemplateFileError: the table's own template is wrong.
@@ -96,13 +93,15 @@ def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
         template = environment.select_template([own, DEFAULT_TEMPLATE])
         return template.render(
             report=report,
+            verdict=verdict_text(report),
+            verbose=verbose,
+            sweep=sweep,
             header=header(report),
             lines=[text_line(line) for line in report.lines],
             differences=difference_table(report),
             confidence=f"{100 * CONFIDENCE:g}%",
             nothing=NOTHING,
             not_as_numbers=NOT_AS_NUMBERS,
-            **about,
         )
     except TemplateError as error:
         raise TemplateFileError(f"{report.paper.folder / own}: {error}") from error
@@ -193,6 +192,7 @@ def as_json(report: PaperReport) -> dict[str, Any]:
         "table": report.name,
         "title": report.table.title,
         "confidence": CONFIDENCE,
+        "verdict": {"text": verdict_text(report), **verdict_counts(report)},
         "rows": [
             {
                 "label": line.label,
@@ -261,22 +261,6 @@ def _packaged_template(name: str) -> str | None:
 def _escaped(text: object) -> str:
     """A text inside a Markdown table's cell."""
     return " ".join(str(text).split()).replace("|", "\\|")
-
-
-def printed_value(text: Text) -> float | None:
-    """The number in a published figure; None if there is none.
-
-    A text may end in k, M or %, be a fraction such as `2 / 3`, or have a spread: `85 ± 2`.
-    """
-    if isinstance(text, int | float):
-        return float(text)
-    found = _PRINTED.match(text)
-    if found is None:
-        return None
-    number = float(found[1].replace("−", "-").replace(",", ""))
-    if found[3]:
-        return number / int(found[3]) if int(found[3]) else None
-    return number * _SUFFIXES.get(found[2] or "", 1.0)
 
 
 def write_number(value: float, form: Form) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from llm_base.yaml_file import read_mapping
 from llm_planning.experiments.papers import find_paper
-from llm_planning.experiments.report_text import printed_value
+from llm_planning.experiments.report_verdict import printed_value
 from llm_planning.model_configs import config_folder
 
 ORACLES = config_folder().parent / "too" / "oracles"
