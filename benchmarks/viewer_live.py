@@ -53,20 +53,17 @@ class Page:
 
     def __init__(self, link: str) -> None:
         found = urlsplit(link)
-        self._host, self._cookie = f"{found.hostname}:{found.port}", ""
-        _, cookie = self._get(f"/?{found.query}")
-        self._cookie = cookie.partition(";")[0]
+        self._host = f"{found.hostname}:{found.port}"
+        self._get("/")
 
     def look(self) -> float:
         """Asks for the state; returns the seconds until the next question."""
-        body, _ = self._get("/state.json")
-        return float(json.loads(body)["wait"])
+        return float(json.loads(self._get("/state.json"))["wait"])
 
-    def _get(self, path: str) -> tuple[bytes, str]:
+    def _get(self, path: str) -> bytes:
         with closing(http.client.HTTPConnection(self._host, timeout=60)) as connection:
-            connection.request("GET", path, headers={"Cookie": self._cookie})
-            answer = connection.getresponse()
-            return answer.read(), answer.getheader("set-cookie") or ""
+            connection.request("GET", path)
+            return connection.getresponse().read()
 
 
 def stretches(

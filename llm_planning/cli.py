@@ -91,6 +91,8 @@ def _read(arguments: Sequence[str]) -> Callable[[], None] | int:
         # Without a terminal, no progress bar of any library writes to standard error.
         os.environ.setdefault("TQDM_DISABLE", "1")
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    # No plugin of Pydantic's is ours. To look for them, it reads what every package here announces.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from typer.main import get_command
 
     from llm_planning.commands.app import app

@@ -101,18 +101,23 @@ def traced_tree(trace: Mapping[str, Any]) -> Branch | None:
     moves = [move for move in (listed if isinstance(listed, list) else []) if _is_searched(move)]
     if not moves:
         return None
-    branches = tuple(_move_branch(move) for move in moves)
+    branches = tuple(map(_move_branch, moves))
     return Branch(label="search before every move", note=f"{len(moves)} moves", below=branches)
 
 
 def _is_searched(move: object) -> bool:
-    """Whether a search counted the options of a move; a policy's have no visits."""
-    options = move.get("options") if isinstance(move, dict) else None
+    """Whether a search counted the actions of a move; a policy's have no visits."""
+    actions = _actions_of(move) if isinstance(move, dict) else None
     return (
-        isinstance(options, list)
-        and options != []
-        and all(isinstance(one, dict) and {"action", "N", "Q"} <= one.keys() for one in options)
+        isinstance(actions, list)
+        and actions != []
+        and all(isinstance(row, dict) and {"action", "N", "Q"} <= row.keys() for row in actions)
     )
+
+
+def _actions_of(move: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a stranger's trace
+    """What a search found out of each action before a move: `root` with MC-DML, else `options`."""
+    return move.get("root", move.get("options"))
 
 
 def _option_branch(edge: Mapping[str, Any], depth: int) -> Branch:
@@ -136,10 +141,10 @@ def _subtask_branch(node: Mapping[str, Any], depth: int) -> Branch:
 
 def _move_branch(move: Mapping[str, Any]) -> Branch:
     below, more = _most_visited(
-        move["options"],
-        visits=lambda one: one["N"],
-        branch=lambda one, _: Branch(
-            label=_short(one["action"]), note=f"N {one['N']}, Q {one['Q']:.3f}"
+        _actions_of(move),
+        visits=lambda row: row["N"],
+        branch=lambda row, _: Branch(
+            label=_short(row["action"]), note=f"N {row['N']}, Q {row['Q']:.3f}"
         ),
         depth=1,
     )
@@ -156,10 +161,10 @@ def _most_visited(
 ) -> tuple[tuple[Branch, ...], int]:
     """The most visited edges as branches, in their order, and the number of the others."""
     every = list(edges)
-    visited = [one for one in every if visits(one)] if depth <= DEEPEST else []
+    visited = [edge for edge in every if visits(edge)] if depth <= DEEPEST else []
     chosen = sorted(range(len(visited)), key=lambda i: -visits(visited[i]))[:WIDEST]
-    shown = tuple(branch(visited[i], depth) for i in sorted(chosen))
-    return shown, len(every) - len(shown)
+    branches = tuple(branch(visited[i], depth) for i in sorted(chosen))
+    return branches, len(every) - len(branches)
 
 
 def _short(value: object) -> str:

@@ -22,6 +22,7 @@ class Outcome:
         metrics: numbers and words that describe the run; times are in seconds.
         trace: the planner's decisions and their reasons, JSON-able.
         text: the same for people.
+        verdict: what came of it in a sentence, where `success` does not say it.
         unrepeatable: names of the metrics that may differ in another run with the same answers,
             such as times, or work that memory saves.
 
@@ -39,6 +40,7 @@ class Outcome:
     metrics: Mapping[str, Any]
     trace: Mapping[str, Any]
     text: str
+    verdict: str = ""
     unrepeatable: frozenset[str] = frozenset()
 
     def _repr_html_(self) -> str:
@@ -63,7 +65,14 @@ def without_plan(reason: str, traits: Mapping[str, Any]) -> Outcome:
         traits: of the problem.
     """
     metrics = {**traits, "failure": NO_PLAN, "failure_cause": reason}
-    return Outcome(success=None, plan=(), metrics=metrics, trace={}, text=f"{NO_PLAN}: {reason}")
+    return Outcome(
+        success=None,
+        plan=(),
+        metrics=metrics,
+        trace={},
+        text=f"{NO_PLAN}: {reason}",
+        verdict=f"No plan can reach the goal: {reason}.",
+    )
 
 
 _OF_FILES: Final = ("dialect", "rules")
@@ -128,6 +137,7 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
             "traces": {name: one.trace for name, one in outcomes.items()},
         },
         text="\n".join(_line(name, one) for name, one in problems.items()),
+        verdict=f"{len(solved)} of {len(outcomes)} problems are solved.",
     )
 
 

@@ -23,7 +23,6 @@ from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import Catalogue, Named, remedy
 from llm_planning.own_code import CodeSource, load_own, own_source
 from llm_planning.planners.catalogue import PLANNERS
-from llm_planning.roles.exercises import Teaches
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec, why_unfit
 
@@ -235,6 +234,8 @@ def spec_of(
         make: Any = kind
         made: Domain[Any, Any] = make(task=task, **given) if takes_task else make(**given)
         return made
+
+    from llm_planning.roles.exercises import Teaches
 
     return DomainSpec(
         name=name,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -19,11 +20,12 @@ from rich.text import Text
 from llm_base.quoting import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
     from typing import Self, TextIO
 
     from rich.progress import Progress
+    from rich.status import Status
 
 _LONGEST_LINE = 4000
 """Characters of a line that `complain` writes."""
@@ -90,6 +92,7 @@ class Waiting:
     def __enter__(self) -> Self:
         if self._line is not None:
             self._line.start()
+            _drawn.append(self._line)
         return self
 
     def __exit__(
@@ -99,6 +102,7 @@ class Waiting:
         traceback: TracebackType | None,
     ) -> None:
         if self._line is not None:
+            _drawn.remove(self._line)
             self._line.stop()
 
     def update(self, what: str) -> None:
@@ -107,13 +111,18 @@ class Waiting:
             self._line.update(literal(what))
 
 
-def progress() -> Progress:
-    """A progress bar on standard error; it draws nothing unless that is a terminal."""
+_drawn: list[Status] = []
+"""The lines of those who wait now."""
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Progress bars on standard error, in the place of lines that are drawn; none elsewhere."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     # Bound to the stream of this moment: conversion redirects `sys.stderr` while the bar lives.
     console = SafeConsole(file=sys.stderr)
-    return Progress(
+    bars = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
@@ -122,6 +131,15 @@ def progress() -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
+    lines = [*_drawn]
+    for line in lines:
+        line.stop()
+    try:
+        with bars:
+            yield bars
+    finally:
+        for line in lines:
+            line.start()
 
 
 MOST_NOTES: Final = 1_000

@@ -29,11 +29,16 @@ from llm_planning.endings import UsageError, refusing
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
-from llm_planning.planners.any_domain.exercises import PriorExercises
-from llm_planning.planners.any_domain.trace_exercises import TracedPrior
-from llm_planning.priors import ROLE
 from llm_planning.registry import exercise_makers, find_domain
-from llm_planning.roles.exercises import GENERAL_WORDS, HELD_OUT, STATE, STATE_UNPREDICTED, VERDICT
+from llm_planning.roles.exercises import (
+    GENERAL_WORDS,
+    HELD_OUT,
+    STATE,
+    STATE_UNPREDICTED,
+    VERDICT,
+    LearnsFromTraces,
+    TracedMaker,
+)
 from llm_planning.roles.measuring import digest
 from llm_planning.roles.options import INFEASIBLE
 from llm_planning.running import REFUSALS
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from llm_planning.distill.course import Makers
     from llm_planning.distill.tokens import Lesson
     from llm_planning.distill.training import Progress
+    from llm_planning.roles.exercises import ExerciseMaker
     from llm_serving.models import ResolvedModel
 
 EXAM: Final = 60
@@ -158,9 +164,9 @@ def teach(
         student, dtype = _student(base.path)
         learned = LowRank(student, rank=learning.rank, alpha=2.0 * learning.rank, seed=0)
         start = None if learning.start is None else _begin(learned, learning.start, base)
-    searched = [maker for maker, _ in makers if isinstance(maker, TracedPrior)]
+    searched = [maker for maker, _ in makers if isinstance(maker, TracedMaker)]
     for maker in searched:
-        complain(f"traces: {maker.summary}")
+        complain(f"traces: {maker.counts_text}")
     taught = {
         "rank": learning.rank,
         "start": start,
@@ -169,7 +175,9 @@ def teach(
         "seed": lessons.seed,
         "hold_out": lessons.hold_out,
         "also": [dict(settings) for settings in lessons.also],
-        "traces": [{"decisions": len(one.decisions), "sha256": one.digest()} for one in searched],
+        "traces": [
+            {"decisions": len(maker.decisions), "sha256": maker.digest()} for maker in searched
+        ],
         "lessons_sha256": digest(course.exercises(0)),
     }
     make_folder(out)
@@ -347,12 +355,7 @@ def _makers(domain: str, lessons: LessonOptions, settings: Mapping[str, object])
                 f"{domain} knows no right answers, so nothing can be taught; see {', '.join(able)}"
             )
         if lessons.traces:
-            if lessons.roles and ROLE not in lessons.roles:
-                raise UsageError(f"--from-traces teaches {ROLE}: add --role {ROLE}")
-            rules = made[ROLE]
-            if not isinstance(rules, PriorExercises):
-                raise UsageError(f"--from-traces: {domain} has no short words of {ROLE}")
-            made[ROLE] = TracedPrior(rules, spec, map(read_trace, _files(lessons.traces)))
+            made |= _by_traces(domain, made, lessons)
     for role in lessons.roles:
         if role not in made:
             raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, made)}")
@@ -369,6 +372,21 @@ def _makers(domain: str, lessons: LessonOptions, settings: Mapping[str, object])
     return [
         (maker, tuple(role for role in chosen if made[role] is maker)) for maker in makers.values()
     ]
+
+
+def _by_traces(
+    domain: str, made: Mapping[str, ExerciseMaker], lessons: LessonOptions
+) -> dict[str, ExerciseMaker]:
+    """Role -> the maker that teaches what searches found out, of the roles that learn so."""
+    able = {role: maker for role, maker in made.items() if isinstance(maker, LearnsFromTraces)}
+    if not able:
+        raise UsageError(f"--from-traces: {domain} has no role that searches teach")
+    chosen = [role for role in able if not lessons.roles or role in lessons.roles]
+    if not chosen:
+        raise UsageError(f"--from-traces teaches {', '.join(able)}: add --role {next(iter(able))}")
+    return {
+        role: able[role].from_traces(map(read_trace, _files(lessons.traces))) for role in chosen
+    }
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from llm_planning.commands.options import JsonOption, named_path
+from llm_planning.commands.options import JsonOption, VerboseOption, named_path
 from llm_planning.endings import UsageError, refusing
 
 if TYPE_CHECKING:
@@ -73,9 +73,12 @@ def paper(
     source: FromOption = None,
     csv: CsvOption = None,
     picture: PlotOption = None,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Prints a table of a paper as Markdown, with what a sweep measured beside it.
+
+    How many of the paper's figures hold comes first.
 
     Exits with 1 if the sweep was not run or its ledger or export cannot be read; with 2 for a
     paper or a table that does not exist, a file that cannot be written, or a file of theirs that
@@ -111,7 +114,7 @@ def paper(
     if as_json:
         say_json({**as_values(made), "sweep": str(sweep), "provenance": provenance})
     else:
-        say(markdown(made, {"sweep": sweep}).removesuffix("\n"))
+        say(markdown(made, sweep=sweep, verbose=verbose).removesuffix("\n"))
 
 
 def _list_tables(paper: Paper, *, as_json: bool) -> None:

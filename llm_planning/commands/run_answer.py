@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_base.terminal import SafeConsole, literal, say
-from llm_planning.outcome import NO_PLAN
 from llm_planning.roles.oracles import oracle_lines
 from llm_serving.request import Usage
 
@@ -23,10 +22,11 @@ _MOST_LINES = 24
 _LAST_LINES = 8
 """Of these, at the end: a long run is judged by it."""
 
-_FIGURES = 3
-"""So many stand for a verdict where no goal is judged."""
+_GOAL_LINES = 2
+"""Of a goal, about."""
 
-_NUMBERS = (int, float)
+_LEFT_OUT = " ... (-v shows all)"
+
 _WIDEST_ACTION = 44
 _NARROWEST = 60
 
@@ -55,11 +55,11 @@ class Step:
         """What the world said, on one line."""
         if self.text is None:
             return ""
-        said = " ".join((self.text if self.obstacle is None else self.obstacle).split())
-        said = said.removeprefix(f"{self.action}: ") or "done"
+        words = " ".join((self.text if self.obstacle is None else self.obstacle).split())
+        words = words.replace(f"{self.action}: ", "") or "done"
         if self.obstacle is not None:
-            return f"failed: {said}"
-        return f"({self.reward:+g}) {said}" if self.reward else said
+            return f"failed: {words}"
+        return f"({self.reward:+g}) {words}" if self.reward else words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Answer:
         """What was done in the world, or else the plan: of several executions, the first one."""
         outcome = self.outcome
         if "executions" in outcome.trace:
-            return [_of_attempt(one) for one in outcome.trace["executions"][0]["attempts"]]
+            return list(map(_step_of, outcome.trace["executions"][0]["attempts"]))
         done = [
             Step(event["action"], event["text"], event["reward"], event["obstacle"])
             for event in self.record.events
@@ -107,6 +107,7 @@ class Answer:
         outcome = self.outcome
         return {
             "success": outcome.success,
+            "verdict": self._verdict(len(self.steps)),
             "planner": self.prepared.spec.name,
             "domain": self.prepared.domain.name,
             "task": self.prepared.task,
@@ -121,7 +122,7 @@ class Answer:
             "seconds": round(self.record.seconds, 3),
             "usage": {
                 "total": _counts(self.total),
-                "roles": {role: _counts(one) for role, one in self.record.usage.items()},
+                "roles": {role: _counts(usage) for role, usage in self.record.usage.items()},
             },
         }
 
@@ -137,11 +138,12 @@ class Answer:
         steps = self.steps
         width = max(console.width, _NARROWEST)
         if goal := " ".join(str(outcome.trace.get("goal", "")).split()):
-            shown = goal if verbose else textwrap.shorten(goal, 4 * width, placeholder=" ...")
-            console.print(literal(f"Goal: {shown}"))
+            if not verbose:
+                goal = textwrap.shorten(goal, _GOAL_LINES * (width - 5), placeholder=_LEFT_OUT)
+            console.print(literal(f"Goal: {goal}"))
         console.print()
-        lines = _numbered(steps, width) if steps else outcome.text.splitlines()
-        for line in lines if verbose else _shortened(lines):
+        lines = _numbered(steps) if steps else outcome.text.splitlines()
+        for line in lines if verbose else _shortened(lines, width):
             console.print(literal(line), soft_wrap=True)
         if lines:
             console.print()
@@ -159,14 +161,10 @@ class Answer:
 
     def _verdict(self, steps: int) -> str:
         metrics, success = self.outcome.metrics, self.outcome.success
-        if "problems" in self.outcome.trace:
-            solved = f"{metrics['solved']} of {metrics['problems']} problems are solved"
-            return f"{solved}; --json has the plan of each."
-        if metrics.get("failure") == NO_PLAN:
-            return f"No plan can reach the goal: {metrics['failure_cause']}."
+        if self.outcome.verdict:
+            return self.outcome.verdict
         if success is None:
-            figures = [f"{key} {one:.3g}" for key, one in metrics.items() if type(one) in _NUMBERS]
-            return f"No goal was judged; {', '.join(figures[:_FIGURES])}; -v shows every figure."
+            return "No goal was judged; -v shows every figure."
         verdict = "The goal is reached" if success else "The goal is not reached"
         facts = [f"{steps} {'step' if steps == 1 else 'steps'}"] if steps else []
         if (score := metrics.get("score")) is not None:
@@ -186,9 +184,13 @@ class Answer:
         total, seconds = self.total, f"{self.record.seconds:.1f} s"
         if not total.calls:
             return f"no model was asked; {seconds}"
-        replayed = f" ({total.replayed:,} from the cache)" if total.replayed else ""
+        calls = f"{total.calls:,} {'call' if total.calls == 1 else 'calls'}"
+        if total.replayed:
+            calls += f" ({total.replayed:,} from the cache)"
+        if self.model == "none" and not self.models:
+            return f"no model was asked, only the encoder ({calls}); {seconds}"
         return (
-            f"{total.calls:,} calls{replayed}, {total.prompt_tokens:,} tokens read and "
+            f"{calls}, {total.prompt_tokens:,} tokens read and "
             f"{total.completion_tokens:,} written; {seconds}"
         )
 
@@ -196,7 +198,7 @@ class Answer:
         """Who answered which roles."""
         ruled = self.outcome.trace.get("oracles", ())
         for erring, who in ((False, "rules"), (True, "rules that err (-v says how)")):
-            roles = [one["role"] for one in ruled if _errs(one["oracle"]) is erring]
+            roles = [rule["role"] for rule in ruled if _errs(rule["oracle"]) is erring]
             if roles:
                 yield f"{who} ({', '.join(roles)})"
         asked: dict[str, list[str]] = {}
@@ -214,34 +216,36 @@ class Answer:
         table = Table("role", "calls", "replayed", "prompt tokens", "cached", "written", "seconds")
         for column in table.columns[1:]:
             column.justify = "right"
-        for role, one in [*self.record.usage.items(), ("total", self.total)]:
-            tokens = one.prompt_tokens, one.cached_tokens, one.completion_tokens
-            counts = map(str, (one.calls, one.replayed, *tokens))
-            table.add_row(literal(role), *counts, f"{one.seconds:.1f}")
+        for role, usage in [*self.record.usage.items(), ("total", self.total)]:
+            tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
+            counts = map(str, (usage.calls, usage.replayed, *tokens))
+            table.add_row(literal(role), *counts, f"{usage.seconds:.1f}")
         console.print(table)
 
 
-def _of_attempt(attempt: Mapping[str, Any]) -> Step:
-    obstacle = None if attempt["done"] else attempt["feedback"]
-    return Step(attempt["option"], attempt["feedback"], obstacle=obstacle)
+def _step_of(attempt: Mapping[str, Any]) -> Step:
+    option, feedback = attempt["option"], attempt["feedback"]
+    if not attempt["done"]:
+        return Step(option, feedback, obstacle=feedback)
+    return Step(option, feedback if feedback == "done" else f"done after: {feedback}")
 
 
 def _errs(oracle: Mapping[str, Any]) -> bool:
     return oracle.get("rate") != 1.0 or bool(oracle.get("rates"))
 
 
-def _numbered(steps: Sequence[Step], width: int) -> list[str]:
-    """The steps with what the world said, cut to the width."""
+def _numbered(steps: Sequence[Step]) -> list[str]:
+    """The steps with what the world said."""
     digits = len(str(len(steps)))
     column = min(max(len(step.action) for step in steps), _WIDEST_ACTION)
-    lines = [
+    return [
         f"{number:{digits + 2}}. {step.action:{column}}  {step}".rstrip()
         for number, step in enumerate(steps, start=1)
     ]
-    return [line if len(line) <= width else f"{line[: width - 3]}..." for line in lines]
 
 
-def _shortened(lines: Sequence[str]) -> Iterable[str]:
+def _shortened(lines: Sequence[str], width: int) -> Iterable[str]:
+    lines = [line if len(line) <= width else f"{line[: width - 3]}..." for line in lines]
     left = len(lines) - _MOST_LINES
     if left <= 1:
         return lines

@@ -14,6 +14,7 @@ from llm_planning.commands.options import (
     ExecutorKind,
     JsonOption,
     SweepFolderArgument,
+    VerboseOption,
     check_writable_folder,
     name,
     named_path,
@@ -238,10 +239,12 @@ def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> N
 
 
 @app.command()
-def status(folder: SweepFolderArgument, *, as_json: JsonOption = False) -> None:
-    """Shows how far a sweep is, also while it runs; exits with 1 if it cannot be read."""
+def status(
+    folder: SweepFolderArgument, *, verbose: VerboseOption = False, as_json: JsonOption = False
+) -> None:
+    """Shows how far a sweep is and when it ends; exits with 1 if it cannot be read."""
     from llm_base.terminal import SafeConsole, literal, say_json
-    from llm_planning.commands.sweep_results import shortened, status_of
+    from llm_planning.commands.sweep_results import status_lines, status_of
     from llm_planning.experiments.ledger import Ledger
 
     with Ledger.open(folder) as ledger:
@@ -250,13 +253,8 @@ def status(folder: SweepFolderArgument, *, as_json: JsonOption = False) -> None:
         say_json({"folder": str(folder), **found})
         return
     console = SafeConsole()
-    for line in (
-        "{name}: {finished} of {total} trials finished, {done} done, {failed} failed, {left} left",
-        "{calls} calls, {prompt_tokens} tokens read, {completion_tokens} written",
-    ):
-        console.print(literal(line.format_map(found)), soft_wrap=True)
-    for reason, count in found["errors"].items():
-        console.print(literal(f"{count} x {shortened(reason)}"), soft_wrap=True)
+    for line in status_lines(found, folder, verbose=verbose):
+        console.print(literal(line), soft_wrap=True)
 
 
 @app.command()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import webbrowser
 from contextlib import closing
-from html import escape
 from importlib.util import find_spec
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llm_base.files import TargetError, check_target
 from llm_base.terminal import complain, say
@@ -18,9 +16,12 @@ from llm_planning.commands.options import check_writable_folder
 from llm_planning.endings import UsageError, refusing
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.interrupts import sigterm_as_ctrl_c
-from llm_planning.viewer.live import Gate, LivePages, listen, serve
+from llm_planning.viewer.live import LivePages, link_of, listen, serve
 from llm_planning.viewer.live_data import LiveSweep
 from llm_planning.viewer.sweep_pages import INDEX, live_page, trace_page, write_pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _NICE = 10
 """The live page's priority is this much lower than the sweep's, which may want every core."""
@@ -51,8 +52,8 @@ def write(folder: Path, *, out: Path | None, most: int, open_: bool, as_json: bo
             with refusing(TargetError):
                 check_target(index)
         written = write_pages(ledger, index, most=0 if alone else most)
-    for said in written.unreadable[:_MOST_NOTES]:
-        complain(f"note: no page of a trial: {said}")
+    for reason in written.unreadable[:_MOST_NOTES]:
+        complain(f"note: no page of a trial: {reason}")
     if further := written.unreadable[_MOST_NOTES:]:
         complain(f"note: {len(further)} more trials have no page for such reasons")
     if as_json:
@@ -68,7 +69,7 @@ def write(folder: Path, *, out: Path | None, most: int, open_: bool, as_json: bo
 
 
 def live(folder: Path, *, port: int, open_: bool, as_json: bool) -> None:
-    """Shows a sweep to the browser of this machine's user, until Ctrl-C.
+    """Shows a sweep to browsers of this machine, until Ctrl-C.
 
     Args:
         folder: of the sweep.
@@ -89,32 +90,19 @@ def live(folder: Path, *, port: int, open_: bool, as_json: bool) -> None:
         sigterm_as_ctrl_c(),
         Ledger.open(folder) as ledger,
         closing(listen(port)) as listening,
-        tempfile.TemporaryDirectory(prefix="llm-planning-") as private,
     ):
         sweep = LiveSweep(ledger)
         sweep.read()  # a damaged ledger ends the command now
-        gate = Gate(port=listening.getsockname()[1])
+        link = link_of(listening.getsockname()[1])
 
         def trial(key: str) -> bytes | None:
             sha256 = sweep.trace_of(key)
             return None if sha256 is None else trace_page(ledger, key, sha256)
 
         pages = LivePages(page=live_page(), state=sweep.read, trial=trial)
-        say(json.dumps({"url": gate.link}) if as_json else gate.link)
+        say(json.dumps({"url": link}) if as_json else link)
         sys.stdout.flush()
-        complain("note: the link opens once, in a browser of this machine; Ctrl-C ends the page")
+        complain("note: browsers of this machine can open it; Ctrl-C ends the page")
         if open_:
-            webbrowser.open(_redirecting(Path(private), gate.link))
-        serve(pages, gate, listening)
-
-
-def _redirecting(folder: Path, link: str) -> str:
-    """A page in a private folder that leads to a link.
-
-    The command line of a browser is visible to every user of the machine; the link must not be.
-    """
-    page = folder / "open.html"
-    page.write_text(
-        f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}">', "utf-8"
-    )
-    return page.as_uri()
+            webbrowser.open(link)
+        serve(pages, listening)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from llm_planning.execution.skills import RETRIEVED
 from llm_planning.roles import RoleSettings, by_model
 from llm_planning.roles.options import REASON
 from llm_planning.settings import ReadWhen, When, when
@@ -20,6 +19,9 @@ POLICY_ROLES = ("code", "complete")
 EXECUTION_ROLES = ("explain", *POLICY_ROLES)
 """The roles that are asked when a plan is executed. `explain` says how an option is done (Appendix
 B)."""
+
+RETRIEVED: Final = 5
+"""How many skills a model is shown (Appendix B)."""
 
 Layout: TypeAlias = Literal["cached", "paper"]
 Execution: TypeAlias = Literal["direct", "skills", "programs"]

@@ -16,6 +16,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from llm_base.quoting import quote
+from llm_planning.execution.option_settings import RETRIEVED
 from llm_planning.execution.programs import called_in, entry_of
 from llm_planning.execution.skill_files import (
     LONGEST_CODE,
@@ -42,9 +43,6 @@ Embed: TypeAlias = "Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]"
 
 LONGEST_NAME: Final = 60
 """Characters of the longest name that is made from an option."""
-
-RETRIEVED: Final = 5
-"""How many skills a model is shown (Appendix B)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

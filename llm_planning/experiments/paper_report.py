@@ -8,13 +8,13 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.measures import Difference, Measured, compare, measure
 from llm_planning.experiments.published import Row
+from llm_planning.experiments.report_verdict import printed_value, verdict_counts, verdict_text
 from llm_planning.experiments.runs import Runs, field_values
 from llm_planning.experiments.statistics import (
     CONFIDENCE,
@@ -25,7 +25,7 @@ from llm_planning.experiments.statistics import (
 from llm_planning.notebook import table_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from llm_planning.experiments.papers import Paper
     from llm_planning.experiments.published import Column, Comparison, PublishedTable, Setup, Text
@@ -44,8 +44,6 @@ RUNS_HERE = "runs here"
 SENSELESS = "×"
 """The text of a cell that no run can fill."""
 
-_SUFFIXES = {"k": 1e3, "M": 1e6, "%": 1e-2}
-_PRINTED = re.compile(r"\s*([-−+]?\d+(?:[.,]\d+)*)\s*(?:([kM%])|/\s*(\d+))?(?![\w.])")
 
 DEFAULT_TEMPLATE = "paper_report.md.j2"
 NOT_AS_NUMBERS = "not published as numbers"
@@ -376,12 +374,13 @@ def range_texts(values: Iterable[object]) -> tuple[str, ...]:
     )
 
 
-def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
+def markdown(report: PaperReport, *, sweep: object, verbose: bool) -> str:
     """Writes a report as Markdown.
 
     Args:
         report: the measured table.
-        about: more values for the template: `sweep`, the folder of the runs.
+        sweep: the folder of the runs, or their export.
+        verbose: also the settings, the notes, and why figures are cited only.
 
     Raises:
         TemplateFileError: the table's own template is wrong.
@@ -403,13 +402,15 @@ def markdown(report: PaperReport, about: Mapping[str, Any]) -> str:
         template = environment.select_template([own, DEFAULT_TEMPLATE])
         return template.render(
             report=report,
+            verdict=verdict_text(report),
+            verbose=verbose,
+            sweep=sweep,
             header=header(report),
             lines=[text_line(line) for line in report.lines],
             differences=difference_table(report),
             confidence=f"{100 * CONFIDENCE:g}%",
             nothing=NOTHING,
             not_as_numbers=NOT_AS_NUMBERS,
-            **about,
         )
     except TemplateError as error:
         raise TemplateFileError(f"{report.paper.folder / own}: {error}") from error
@@ -516,6 +517,7 @@ def as_json(report: PaperReport) -> dict[str, Any]:
         "table": report.name,
         "title": report.table.title,
         "confidence": CONFIDENCE,
+        "verdict": {"text": verdict_text(report), **verdict_counts(report)},
         "rows": [
             {
                 "label": line.label,
@@ -578,22 +580,6 @@ def _csv_measured(measured: Measured | None) -> dict[str, Any]:
 def _escaped(text: object) -> str:
     """A text inside a Markdown table's cell."""
     return " ".join(str(text).split()).replace("|", "\\|")
-
-
-def printed_value(text: Text) -> float | None:
-    """The number in a published figure; None if there is none.
-
-    A text may end in k, M or %, be a fraction such as `2 / 3`, or have a spread: `85 ± 2`.
-    """
-    if isinstance(text, int | float):
-        return float(text)
-    found = _PRINTED.match(text)
-    if found is None:
-        return None
-    number = float(found[1].replace("−", "-").replace(",", ""))
-    if found[3]:
-        return number / int(found[3]) if int(found[3]) else None
-    return number * _SUFFIXES.get(found[2] or "", 1.0)
 
 
 def write_counts(done: int, failed: int, pending: int) -> str:

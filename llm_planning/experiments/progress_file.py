@@ -11,7 +11,7 @@ import math
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -103,3 +103,34 @@ def read_progress(folder: Path) -> Noted | None:
         return TypeAdapter(Noted).validate_json(content)
     except ValidationError as error:
         raise ValueError(first_fault(error)) from error
+
+
+def process_state(folder: Path, now: float) -> dict[str, Any]:
+    """What the process of a sweep says of itself, as JSON values.
+
+    Args:
+        folder: of the sweep.
+        now: seconds since the epoch.
+
+    Returns:
+        `state`: "running", "silent" (it hangs or was killed), "absent" or "unreadable"; and, of the
+        first two, what it last wrote.
+    """
+    try:
+        noted = read_progress(folder)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return {"state": "unreadable", "said": f"{PROGRESS_FILE} cannot be read: {reason}"}
+    if noted is None:
+        return {"state": "absent"}
+    progress = noted.progress
+    return {
+        "state": "running" if noted.is_fresh(now) else "silent",
+        "written": noted.written,
+        "running": progress.running,
+        "retried": progress.retried,
+        "lost": progress.lost,
+        "seconds": progress.seconds,
+        "left": progress.remaining_seconds,
+        "load": asdict(progress.load),
+    }

@@ -35,6 +35,14 @@ _QUIET: Final = {
 }
 """Ray reads these when it is imported; what the user has set stays."""
 
+_OF_OURS: Final = {
+    # Workers' own children look for no modules in the working directory either.
+    SAFE_PATH: "1",
+    # An engine is meant to fill the machine's memory: no reason to kill it.
+    "RAY_memory_monitor_refresh_ms": "0",
+}
+"""What the processes of a Ray that is started here read when they start."""
+
 _LOOPBACK: Final = "127.0.0.1"
 """Where all processes of a Ray that is started here listen."""
 
@@ -193,18 +201,13 @@ def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa
     try:
         stack.enter_context(_token(ray, Path(around) / "token"))
         stack.callback(_shutdown, ray)
-        # Workers' own children look for no modules in the working directory either.
-        with _loopback_as_it_is(ray), _environment({SAFE_PATH: "1"}):
+        with _loopback_as_it_is(ray), _environment({**_OF_OURS, "RAY_TMPDIR": around}):
             _init(
                 ray,
                 address="local",
                 num_cpus=cpus,
                 object_store_memory=_OBJECT_STORE_BYTES,
                 include_dashboard=False,
-                _node_ip_address=_LOOPBACK,
-                _temp_dir=f"{around}/ray",
-                # An engine is meant to fill the machine's memory: no reason to kill it.
-                _system_config={"memory_monitor_refresh_ms": 0},
             )
         (node,) = ray.nodes()
         if (at := node["NodeManagerAddress"]) != _LOOPBACK:

@@ -27,10 +27,13 @@ from llm_planning.roles.llm import AnswerT, QuestionT
 from llm_serving.answers import compact, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pydantic import BaseModel
 
     from llm_planning.domain import Judged
     from llm_planning.roles.asking import RoleSpec
+    from llm_planning.viewer.reading import ReadTrace
     from llm_serving.engine import Engine
     from llm_serving.request import Message
 
@@ -163,6 +166,39 @@ class ExerciseMaker(Protocol):
 
         Returns:
             Any number of exercises of each role, also none.
+        """
+        ...
+
+
+@runtime_checkable
+class TracedMaker(ExerciseMaker, Protocol):
+    """Makes exercises of what searches found out."""
+
+    @property
+    def decisions(self) -> Sequence[object]:
+        """Those that teach."""
+        ...
+
+    @property
+    def counts_text(self) -> str:
+        """How many decisions of the traces teach, and why others do not."""
+        ...
+
+    def digest(self) -> str:
+        """SHA-256 of all lessons, in hexadecimal."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromTraces(ExerciseMaker, Protocol):
+    """Makes exercises whose right answers a search knows as well."""
+
+    def from_traces(self, traces: Iterable[ReadTrace]) -> TracedMaker:
+        """The same exercises, with what searches found out in the place of the rules' answers.
+
+        Raises:
+            TraceError: a trace teaches nothing here, or is damaged.
+            ValueError: a trace's settings or its task are not possible.
         """
         ...
 

@@ -1,19 +1,16 @@
-"""The live page of a sweep: a web server for the browser of this machine's user, and nobody else.
+"""The live page of a sweep: a web server for the browsers of this machine.
 
-It listens on 127.0.0.1 alone, answers GET alone, and writes nothing. Other users of the machine can
-reach the port, and any page that the user visits can send requests there. So every answer with data
-wants a cookie that only the printed link gives, once; and the host's name in a request must be this
-machine's, so that no foreign name can be made to lead here.
+It listens on 127.0.0.1 alone, answers GET alone, and writes nothing. The page holds no secret, and
+wants no password. Any page that the user visits can send requests there: the host in a request must
+be this machine, so that no foreign name can be made to lead here.
 """
 
 from __future__ import annotations
 
-import hmac
-import secrets
 import socket
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.endings import UsageError
@@ -61,58 +58,23 @@ class LivePages:
     trial: Callable[[str], bytes | None]
 
 
-@dataclass(slots=True)
-class Gate:
-    """Who may see the pages: whoever has opened the printed link first.
-
-    Attributes:
-        port: that the server listens on.
-        token: of the link; good for one opening.
-    """
-
-    port: int
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    _session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    _spent: bool = False
-
-    @property
-    def link(self) -> str:
-        """The link to be opened."""
-        return f"http://{HOST}:{self.port}/?token={self.token}"
-
-    @property
-    def cookie(self) -> tuple[str, str]:
-        """Name and value of the cookie. Cookies ignore ports, so its name has the port."""
-        return f"llm_planning_{self.port}", self._session
-
-    def is_host(self, named: str) -> bool:
-        """Whether a request names this server."""
-        return named.lower() in {f"{HOST}:{self.port}", f"localhost:{self.port}"}
-
-    def is_known(self, cookie: str) -> bool:
-        """Whether a cookie is the one that the link gave."""
-        return hmac.compare_digest(cookie.encode(), self._session.encode())
-
-    def opens(self, token: str) -> bool:
-        """Whether a token opens the page; it does so once."""
-        fits = hmac.compare_digest(token.encode(), self.token.encode())
-        if not fits or self._spent:
-            return False
-        self._spent = True
-        return True
+def link_of(port: int) -> str:
+    """The link to be opened."""
+    return f"http://{HOST}:{port}/"
 
 
-def application(pages: LivePages, gate: Gate) -> Starlette:
+def application(pages: LivePages, port: int) -> Starlette:
     """The server's routes."""
     from starlette.applications import Starlette
-    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
+    hosts = {f"{HOST}:{port}", f"localhost:{port}"}
     reading = threading.Lock()
 
     def guarded(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
         def checked(request: Request) -> Response:
-            if not gate.is_host(request.headers.get("host", "")):
+            if request.headers.get("host", "").lower() not in hosts:
                 response: Response = PlainTextResponse("This is not its host.\n", 421)
             else:
                 response = answer(request)
@@ -121,31 +83,10 @@ def application(pages: LivePages, gate: Gate) -> Starlette:
 
         return checked
 
-    def known(request: Request) -> bool:
-        name, _ = gate.cookie
-        return gate.is_known(request.cookies.get(name, ""))
+    def front(_: Request) -> Response:
+        return HTMLResponse(pages.page)
 
-    def refusal() -> Response:
-        return PlainTextResponse(
-            "The link of this page can be opened once, and this one is used, or not the one that "
-            "was printed. End the command with Ctrl-C and run it again for a new link.\n",
-            403,
-        )
-
-    def front(request: Request) -> Response:
-        token = request.query_params.get("token")
-        if token is None or known(request):
-            return HTMLResponse(pages.page) if known(request) else refusal()
-        if not gate.opens(token):
-            return refusal()
-        response = HTMLResponse(pages.page)
-        name, value = gate.cookie
-        response.set_cookie(name, value, path="/", httponly=True, samesite="strict")
-        return response
-
-    def state(request: Request) -> Response:
-        if not known(request):
-            return refusal()
+    def state(_: Request) -> Response:
         with reading:
             begun = time.thread_time()
             try:
@@ -157,8 +98,6 @@ def application(pages: LivePages, gate: Gate) -> Starlette:
         return JSONResponse(found)
 
     def trial(request: Request) -> Response:
-        if not known(request):
-            return refusal()
         try:
             content = pages.trial(request.path_params["key"])
         except LedgerError as error:
@@ -168,8 +107,6 @@ def application(pages: LivePages, gate: Gate) -> Starlette:
         return HTMLResponse(content)
 
     def icon(_: Request) -> Response:
-        from starlette.responses import Response
-
         return Response(status_code=204)
 
     return Starlette(
@@ -205,7 +142,7 @@ def listen(port: int) -> socket.socket:
     return listening
 
 
-def serve(pages: LivePages, gate: Gate, listening: socket.socket) -> None:
+def serve(pages: LivePages, listening: socket.socket) -> None:
     """Answers until Ctrl-C.
 
     Raises:
@@ -214,7 +151,7 @@ def serve(pages: LivePages, gate: Gate, listening: socket.socket) -> None:
     import uvicorn
 
     config = uvicorn.Config(
-        application(pages, gate),
+        application(pages, listening.getsockname()[1]),
         access_log=False,
         date_header=False,
         h11_max_incomplete_event_size=16_384,

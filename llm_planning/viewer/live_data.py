@@ -7,13 +7,11 @@ from collections import Counter, deque
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.experiments.progress_file import PROGRESS_FILE, read_progress
+from llm_planning.experiments.progress_file import process_state
 from llm_planning.experiments.statistics import CONFIDENCE, proportion
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from llm_planning.experiments.ledger import Ledger, LedgerRow
 
 _NEWEST = 40
@@ -96,7 +94,7 @@ class LiveSweep:
             "errors": seen.errors.most_common(_MOST_ERRORS),
             "other_errors": len(seen.errors) - min(len(seen.errors), _MOST_ERRORS),
             "rate": _rate(seen, _still(seen, now) if finished >= self._total else now),
-            "process": _process(self._ledger.folder, now),
+            "process": process_state(self._ledger.folder, now),
         }
 
     def trace_of(self, key: str) -> str | None:
@@ -169,25 +167,3 @@ def _rate(seen: _Seen, now: float) -> dict[str, Any]:
         if 0 <= place < BUCKETS:
             counts[place] += 1
     return {"span": span, "over": min(age, span), "counts": counts}
-
-
-def _process(folder: Path, now: float) -> dict[str, Any]:
-    """What the process of the sweep says, and whether it still does."""
-    try:
-        noted = read_progress(folder)
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return {"state": "unreadable", "said": f"{PROGRESS_FILE} cannot be read: {reason}"}
-    if noted is None:
-        return {"state": "absent"}
-    progress = noted.progress
-    return {
-        "state": "running" if noted.is_fresh(now) else "silent",
-        "written": noted.written,
-        "running": progress.running,
-        "retried": progress.retried,
-        "lost": progress.lost,
-        "seconds": progress.seconds,
-        "left": progress.remaining_seconds,
-        "load": asdict(progress.load),
-    }

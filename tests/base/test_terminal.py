@@ -1,10 +1,12 @@
 import io
+import sys
+import time
 
 import pytest
 from rich.table import Table
 from rich.text import Text
 
-from llm_base.terminal import SafeConsole, complain, harmless, literal, say
+from llm_base.terminal import SafeConsole, complain, harmless, literal, progress, say
 
 HOSTILE = "a\x1b]0;title\x07b\x9b2J\u202ec\r"
 HARMLESS = r"a\x1b]0;title\x07b\x9b2J\u202ec\r"
@@ -63,3 +65,27 @@ def test_a_reader_that_left_is_told_to_whoever_prints():
 
     with pytest.raises(BrokenPipeError):
         SafeConsole(file=Left()).print("text")
+
+
+def test_bars_take_the_place_of_a_line_while_they_are_drawn(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    drawn = Terminal()
+    monkeypatch.setattr(sys, "stderr", drawn)
+    monkeypatch.setenv("TERM", "xterm")
+    with SafeConsole(stderr=True).waiting("loading"):
+        with progress() as bars:
+            before = drawn.tell()
+            bars.add_task("converting", total=1.0)
+            time.sleep(0.3)  # a spinner turns every 80 ms
+            there = drawn.getvalue()[before:]
+            assert "converting" in there
+            assert "loading" not in there
+        after = drawn.tell()
+        time.sleep(0.3)
+        assert "loading" in drawn.getvalue()[after:]
+    ended = drawn.tell()
+    time.sleep(0.2)
+    assert "loading" not in drawn.getvalue()[ended:]

@@ -72,7 +72,7 @@ def test_every_planner_reports_in_one_json_line(opened, monkeypatch, planner):
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout.splitlines()[-1])
     executed = {"executions"} if "executions" in report["metrics"] else set()
-    about = {"planner", "domain", "task", "goal", "model", "oracles", "seconds", "usage"}
+    about = {"planner", "domain", "task", "goal", "model", "oracles", "seconds", "usage", "verdict"}
     assert set(report) == about | {"success", "metrics", "plan", "steps", "text"} | executed
     assert report["plan"][0] == f"mine {1 if planner == 'react-action' else 3} oak_log"
     (engine,) = opened.values()
@@ -95,6 +95,17 @@ def test_people_see_the_goal_each_step_the_verdict_the_cost_and_who_answered(ope
     assert lines[-1].startswith("Answered by: one (")
     for hidden in ("ROOT", "success_basis", "prompt tokens"):
         assert hidden not in result.stdout
+
+
+def test_a_run_that_no_goal_judges_has_a_verdict_in_words_and_a_long_goal_is_cut(opened):
+    arguments = ("adam", *RULES, "--set", "steps=60")
+    short = invoke(*arguments).stdout
+    whole = invoke(*arguments, "-v").stdout
+    assert re.search(r"\d of 67 goals are obtained; the needs of \d+ are known rightly\.\n", short)
+    assert " ... (-v shows all)\n" in short
+    assert "compass" in whole.split("step 0")[0]
+    assert "compass" not in short.split("step 0")[0]
+    assert all(len(line) <= 80 for line in short.splitlines())
 
 
 def test_more_is_seen_when_asked_for(opened):

@@ -12,7 +12,8 @@ from llm_planning.experiments.papers import find_paper, load_table
 from llm_planning.planners.xenon import cooking
 from llm_planning.planners.xenon.asking import CookingAsking
 from llm_planning.planners.xenon.cooking_agent import CookingEpisode, CookingStep
-from llm_planning.planners.xenon.roles import ActionQuestion, ToolQuestion
+from llm_planning.planners.xenon.cooking_roles import ToolQuestion
+from llm_planning.planners.xenon.roles import ActionQuestion
 from llm_planning.planners.xenon.saved import SavedKnowledgeError
 from llm_planning.planners.xenon.settings import CookingSettings, XenonCookingSettings
 from llm_planning.planners.xenon.specs import SPECS

@@ -10,8 +10,8 @@ from runs import run_in
 from textgame_toys import trap_door
 
 from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.paper_report import printed_value
 from llm_planning.experiments.papers import find_paper
+from llm_planning.experiments.report_verdict import printed_value
 from llm_planning.registry import find_domain, find_planner
 from llm_planning.specs import choose
 from llm_serving.scripted import ScriptedEngine

@@ -111,6 +111,22 @@ def test_an_outcome_says_whether_the_goal_is_reached(success, words):
     assert words in Page(outcome(success=success)._repr_html_()).text
 
 
+def test_a_verdict_in_words_stands_beside_it():
+    page = Page(outcome(success=None, verdict=VILE)._repr_html_())
+    assert f"Not judged {VILE}" in page.text
+
+
+@pytest.mark.parametrize("planner", ["uct", "mc-dml-uct"])
+def test_a_search_before_every_move_has_its_tree(planner):
+    settings = {"moves": 2, ("simulations" if planner == "uct" else "simulations_per_action"): 4}
+    with open_engine("none") as engine:
+        outcome = asyncio.run(plan(planner, "trap-door", engine=engine, settings=settings))
+    tree = notebook.traced_tree(outcome.trace)
+    assert [move.label for move in tree.below] == list(outcome.plan)
+    assert all(re.match(r"N \d+, Q ", action.note) for move in tree.below for action in move.below)
+    assert "search before every move 2 moves" in Page(outcome._repr_html_()).text
+
+
 def test_a_plan_stands_in_order_beside_its_costs():
     page = Page(outcome(plan=("dig", "eat"), metrics={"calls": 12, "cost": 0.123456})._repr_html_())
     assert page.tags.count("li") == 2

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import time
 from contextlib import suppress
 
 import pytest
 from command_line import invoke
+from report_ledgers import result_of, trial_of, write_ledger
 
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.progress_file import (
@@ -110,3 +112,50 @@ def test_a_sweep_leaves_none(tmp_path, monkeypatch):
     assert invoke("sweep", "run", tmp_path / "x.yaml", "--out", tmp_path / "out").exit_code == 0
     assert PROGRESS_FILE in seen
     assert not (tmp_path / "out" / PROGRESS_FILE).exists()
+
+
+@pytest.fixture
+def half(tmp_path, monkeypatch):
+    """A sweep of which three of five trials are finished."""
+    monkeypatch.chdir(tmp_path)
+    results = [result_of(trial_of("cot", seed=seed), failed=seed == 2) for seed in range(3)]
+    return write_ledger(tmp_path / "half", results, pending=[trial_of("too"), trial_of("drip")])
+
+
+def test_the_status_begins_with_how_far_a_sweep_is_and_when_it_ends(half):
+    with ProgressFile(half) as file:
+        file(PROGRESS)
+        lines = invoke("sweep", "status", "half").stdout.splitlines()
+        further = invoke("sweep", "status", "half", "-v").stdout.splitlines()
+    assert re.fullmatch(
+        r".*: 3 of 5 trials are finished, 1 of them failed\. "
+        r"It runs, and ends in about 8 s, at \d\d:\d\d\.",
+        lines[0],
+    )
+    assert lines[1:] == [
+        "Cost: 3 calls, 300 tokens read and 30 written",
+        "Why trials failed:",
+        "  1 x ValueError: no",
+    ]
+    assert set(further) - set(lines) == {
+        "Process: 2 trials run, 0 attempts were repeated, 0 workers were lost",
+        "Engines: 4 requests in their batches, 0 wait",
+    }
+
+
+def test_the_status_of_a_sweep_that_does_not_run_says_how_to_go_on(half):
+    first, *_, last = invoke("sweep", "status", "half").stdout.splitlines()
+    assert first.endswith("1 of them failed. It does not run.")
+    assert last == "Next: llm-planning sweep resume half"
+
+
+def test_the_status_tells_a_killed_process_from_one_that_runs(half):
+    with ProgressFile(half) as file:
+        file(PROGRESS)
+        noted = json.loads((half / PROGRESS_FILE).read_text())
+        (half / PROGRESS_FILE).write_text(json.dumps(noted | {"written": time.time() - 90}))
+        first = invoke("sweep", "status", "half").stdout.splitlines()[0]
+        (half / PROGRESS_FILE).write_text(json.dumps(noted | {"seconds": 2**52}))
+        without_end = invoke("sweep", "status", "half").stdout.splitlines()[0]
+    assert "Its process hangs or was killed: the last news is 1:3" in first
+    assert without_end.endswith("It runs; when it ends is not known yet.")

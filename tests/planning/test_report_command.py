@@ -101,6 +101,10 @@ def test_prints_json_with_provenance(swept):
     report = json.loads(line)
     assert list(report["provenance"].values()) == [PROVENANCE]
     assert report["rows"][3]["cells"]["planning-calls"]["measured"]["runs"] == 2
+    verdict = report["verdict"]
+    assert f"**{verdict['text']}**" in told("too", "table2").stdout.splitlines()[:6]
+    assert verdict["text"].startswith(f"{verdict['hold']} of {verdict['measured']} printed figures")
+    assert 0 < verdict["measured"] < verdict["printed"]
 
 
 def test_writes_csv_and_picture(swept, here):

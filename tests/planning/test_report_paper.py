@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import textwrap
+from dataclasses import replace
 
 import pytest
 import scipy.stats
@@ -22,7 +23,9 @@ from llm_planning.experiments.paper_report import (
     report,
 )
 from llm_planning.experiments.papers import PublishedError, find_paper, papers
+from llm_planning.experiments.report_verdict import verdict_counts, verdict_text
 from llm_planning.experiments.runs import UnknownFieldError, read_runs, runs_of
+from llm_planning.experiments.statistics import Estimate
 
 TABLE = """
 title: Cost of plans (Table 9)
@@ -46,6 +49,8 @@ GOLDEN = """\
 ## A Paper: Cost of plans (Table 9)
 
 A. Author, 2026
+
+**1 of 1 printed figures hold: they lie in the interval that was measured here; 1 more was not measured. 0 of 1 differences are beyond chance.**
 
 |  | runs here | #APIs (paper) | #APIs (here) | SR (here) | Execution (cited only) |
 | --- | --- | --- | --- | --- | --- |
@@ -125,7 +130,43 @@ def measured(configs, folder, results=RESULTS, pending=PENDING, table="table9"):
 
 def test_golden_markdown(configs, tmp_path):
     made = measured(configs, tmp_path / "sweep")
-    assert markdown(made, {"sweep": "sweeps/made"}) == GOLDEN
+    assert markdown(made, sweep="sweeps/made", verbose=True) == GOLDEN
+
+
+def test_details_stand_there_only_when_asked_for(configs, tmp_path):
+    short = markdown(measured(configs, tmp_path / "sweep"), sweep="s", verbose=False)
+    for hidden in ("| setting |", "- Only planning", "cited only, "):
+        assert hidden in GOLDEN
+        assert hidden not in short
+    assert "**1 of 1 printed figures hold" in short
+    assert short.endswith(
+        "\n- `-v` shows the settings, the notes, and why figures are cited only.\n"
+    )
+
+
+def test_a_difference_holds_beyond_chance_on_the_printed_side(configs, tmp_path):
+    made = measured(configs, tmp_path / "sweep")
+    (drawn,) = made.differences
+
+    def compared(published, low, high):
+        estimate = Estimate(value=(low + high) / 2, low=low, high=high, n=9, method="t")
+        return replace(
+            drawn, published=published, difference=replace(drawn.difference, estimate=estimate)
+        )
+
+    beside = (
+        compared("12", 1.0, 3.0),
+        compared("-5", 1.0, 3.0),
+        compared("-5", -3.0, -1.0),
+        compared("12", -1.0, 3.0),
+        compared(None, 1.0, 3.0),
+    )
+    counts = verdict_counts(replace(made, differences=beside))
+    assert (counts["differences"], counts["beyond_chance"]) == (5, 4)
+    assert (counts["differences_printed"], counts["differences_hold"]) == (4, 2)
+    assert verdict_text(replace(made, differences=beside)).endswith(
+        " 4 of 5 differences are beyond chance, 2 of 4 on the side that the paper prints."
+    )
 
 
 def test_cells_count_what_is_missing(configs, tmp_path):
@@ -177,7 +218,7 @@ def test_a_report_from_an_export_is_that_from_the_ledger(configs, tmp_path, endi
         path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
     read = report(find_paper("paper", configs), "table9", runs_of(read_export(path)))
     assert as_json(read) == as_json(expected)
-    assert markdown(read, {"sweep": "s"}) == markdown(expected, {"sweep": "s"})
+    assert markdown(read, sweep="s", verbose=True) == markdown(expected, sweep="s", verbose=True)
 
 
 def test_rows_of_each_take_the_values_that_the_runs_have(configs, tmp_path):
@@ -196,7 +237,7 @@ def test_rows_of_each_take_the_values_that_the_runs_have(configs, tmp_path):
     assert [line.cell("calls").measured.estimate.value for line in made.lines] == [4, 8]
     assert made.left_out == ("ToO, k=1, d=4", "ToO, k=3, d=4")
     assert made.outside == 1
-    text = markdown(made, {"sweep": "s"})
+    text = markdown(made, sweep="s", verbose=True)
     assert "Not in this sweep: 2 of 4 rows" in text
     assert "1 of the sweep belong to no row" in text
 
@@ -220,7 +261,7 @@ def test_tasks_may_be_rows_and_methods_columns(configs, tmp_path):
     assert cook.cell("cot").measured.estimate.value == 2.0
     # A column that takes part of its line's runs says how many.
     made = measured(configs, tmp_path / "sweep2")
-    assert "(2 runs)" in markdown(made, {"sweep": "s"})
+    assert "(2 runs)" in markdown(made, sweep="s", verbose=True)
 
 
 def test_the_best_run_of_each_task(configs, tmp_path):
@@ -355,7 +396,7 @@ def test_tasks_of_one_seed_are_one_unit(configs, tmp_path):
     assert (by_seed.estimate.n, by_pair.estimate.n) == (3, 12)
     assert by_seed.estimate.value == pytest.approx(by_pair.estimate.value)
     assert by_seed.estimate.low == pytest.approx(known.low)
-    assert "] (3 seeds) |" in markdown(made, {"sweep": "s"})
+    assert "] (3 seeds) |" in markdown(made, sweep="s", verbose=True)
 
 
 @pytest.mark.parametrize("unit", ["settings.k", "settings.nothing"])
@@ -410,7 +451,7 @@ def test_a_row_is_tested_against_another(configs, tmp_path):
     assert second.cell("p").measured.estimate.value == pytest.approx(expected)
     lost = second.cell("lost").measured
     assert (lost.estimate.value, lost.runs, lost.without) == (0.3, 10, 0)
-    text = markdown(made, {"sweep": "s"})
+    text = markdown(made, sweep="s", verbose=True)
     # Wald: 0.8 ± 1.96 · √(0.8 · 0.2 / 10), cut at 1
     assert "| ToO k=3 | 10 runs | 9 / 10 | 80% [55, 100] |" in text
     assert "| | paper | first − second |" in text
@@ -480,7 +521,7 @@ def test_seeds_that_run_out_before_the_budget_are_counted(configs, tmp_path):
     assert (other.estimate.value, other.groups) == (pytest.approx(1 / 3), 3)
     assert (other.unspent, other.without, other.failed) == (1, 1, 1)
     assert "1 of 3 ran out of seeds before B was spent; 1 without a value)" in markdown(
-        made, {"sweep": "s"}
+        made, sweep="s", verbose=True
     )
 
 
@@ -506,7 +547,9 @@ def test_an_odds_ratio_that_is_not_finite(configs, tmp_path):
         ),
     ]
     made = measured(configs, tmp_path / "sweep", results, ())
-    assert "– (no finite value: a count is 0; 1 without a value)" in markdown(made, {"sweep": "s"})
+    assert "– (no finite value: a count is 0; 1 without a value)" in markdown(
+        made, sweep="s", verbose=True
+    )
 
 
 def test_a_template_of_its_own(configs, tmp_path):
@@ -514,12 +557,12 @@ def test_a_template_of_its_own(configs, tmp_path):
         '{% extends "paper_report.md.j2" %}{% block heading %}# Mine\n{% endblock %}'
     )
     made = measured(configs, tmp_path / "sweep")
-    text = markdown(made, {"sweep": "s"})
+    text = markdown(made, sweep="s", verbose=True)
     assert text.startswith("# Mine\n")
     assert "| ToO | 3 runs" in text
     (configs / "paper" / "table9.md.j2").write_text("{{ nothing.there.is }}")
     with pytest.raises(TemplateFileError, match=r"table9\.md\.j2"):
-        markdown(made, {"sweep": "s"})
+        markdown(made, sweep="s", verbose=True)
 
 
 def test_bars_in_labels_do_not_break_the_table(configs, tmp_path):
@@ -531,7 +574,7 @@ def test_bars_in_labels_do_not_break_the_table(configs, tmp_path):
         rows: [{label: x|y, where: {planner: cot}}]
         """,
     )
-    text = markdown(measured(configs, tmp_path / "sweep"), {"sweep": "s"})
+    text = markdown(measured(configs, tmp_path / "sweep"), sweep="s", verbose=True)
     assert "| a\\|b (here) |" in text
     assert "| x\\|y |" in text
 
@@ -585,7 +628,7 @@ def test_a_ledger_of_something_else(configs, tmp_path):
 
 def test_nothing_was_run_yet(configs, tmp_path):
     made = measured(configs, tmp_path / "sweep", (), PENDING)
-    assert "| ToO | 0 runs, 1 not run yet |" in markdown(made, {"sweep": "s"})
+    assert "| ToO | 0 runs, 1 not run yet |" in markdown(made, sweep="s", verbose=True)
 
 
 def test_pairs_that_differ_in_more_than_is_paired_are_refused(configs, tmp_path):
@@ -612,7 +655,7 @@ def test_a_side_without_results_has_no_pairs_yet(configs, tmp_path, unfinished, 
     made = measured(configs, tmp_path / "sweep", results, [trial_of("cot", task="mine", seed=1)])
     (compared,) = made.differences
     assert (compared.difference.estimate.n, compared.difference.alone) == (0, 2)
-    assert "0 pairs, 2 runs without a partner" in markdown(made, {"sweep": "s"})
+    assert "0 pairs, 2 runs without a partner" in markdown(made, sweep="s", verbose=True)
 
 
 def test_unknown_names_are_told_the_nearest(configs):

@@ -9,8 +9,9 @@ import pytest
 
 from llm_base.yaml_file import read_mapping
 from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.paper_report import printed_value, write_counts
+from llm_planning.experiments.paper_report import write_counts
 from llm_planning.experiments.papers import PublishedError, find_paper, load_table, papers
+from llm_planning.experiments.report_verdict import printed_value
 from llm_planning.experiments.runs import Runs, trial_record
 from llm_planning.experiments.statistics import write_number
 from llm_planning.model_configs import config_folder

@@ -6,8 +6,8 @@ from statistics import fmean
 import pytest
 
 from llm_base.yaml_file import read_mapping
-from llm_planning.experiments.paper_report import printed_value
 from llm_planning.experiments.papers import find_paper
+from llm_planning.experiments.report_verdict import printed_value
 from llm_planning.model_configs import config_folder
 
 ORACLES = config_folder().parent / "too" / "oracles"

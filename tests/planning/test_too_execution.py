@@ -322,7 +322,9 @@ async def test_skills_carry_out_options_at_the_first_attempt():
 
 
 async def test_programs_without_a_seal_are_refused_in_one_line(monkeypatch, caplog):
-    monkeypatch.setattr("llm_planning.execution.policies.why_unsealed", lambda: "no seccomp here")
+    monkeypatch.setattr(
+        "llm_planning.execution.program_policies.why_unsealed", lambda: "no seccomp here"
+    )
     outcome = await run("cot", execution="skills")
     assert outcome.metrics["execution"] == "direct"
     assert outcome.success

@@ -138,7 +138,8 @@ def test_what_is_held_out_is_not_taught(write, rules):
 
 
 REFUSED = {
-    "another planner": ({"planner": "too"}, [], "planner='too'"),
+    "another planner": ({"planner": "too", "settings": {}}, [{"action": "a"}], "such as that of"),
+    "foreign code": ({"planner": "evil.py:plan"}, [], "planner 'evil.py:plan' is none of this"),
     "another world": ({"domain": "minecraft"}, [], "domain 'minecraft' is another world than"),
     "another task": ({"task": "hrad"}, [], "unknown task 'hrad'"),
     "another setting": ({"settings": {"problem": 21}}, [], "problem=21 is not possible"),
@@ -196,7 +197,7 @@ def test_a_world_without_short_words_learns_from_no_trace(write, tmp_path):
         *("--export", str(tmp_path / "chats.jsonl")),
     )
     assert ended.exit_code == 2
-    assert "household has no short words of prior" in ended.stderr
+    assert "household has no role that searches teach" in ended.stderr
 
 
 @pytest.mark.slow  # it trains a tiny model for a batch or two

@@ -208,9 +208,5 @@ def test_the_live_page_follows_a_sweep(browser, tmp_path):
             page.locator("a", has_text="open").first.click()
         opened.value.wait_for_load_state()
         assert "/trials/" in opened.value.url
-        # Another browser has no way in.
-        with browser.new_context() as other:
-            stranger = other.new_page()
-            assert stranger.goto(server.url).status == 403
         server.end()
         page.wait_for_selector("text=The command that shows this page has ended", timeout=15_000)

@@ -27,22 +27,15 @@ class Server:
 
     process: subprocess.Popen
     url: str
-    cookie: str = ""
 
     @property
     def port(self):
         return urlsplit(self.url).port
 
-    @property
-    def link(self):
-        return self.url.partition(f":{self.port}")[2]
-
-    def ask(self, path, *, method="GET", host=None, cookie=True, **headers):
+    def ask(self, path, *, method="GET", host=None, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         connection.putrequest(method, path, skip_host=True)
         connection.putheader("Host", f"127.0.0.1:{self.port}" if host is None else host)
-        if cookie and self.cookie:
-            connection.putheader("Cookie", self.cookie)
         for name, value in headers.items():
             connection.putheader(name.replace("_", "-"), value)
         connection.endheaders()
@@ -51,12 +44,6 @@ class Server:
         read = Answer(answer.status, found, answer.read())
         connection.close()
         return read
-
-    def open(self):
-        """Opens the printed link, which gives the cookie."""
-        answer = self.ask(self.link)
-        self.cookie = answer.headers["set-cookie"].partition(";")[0]
-        return answer
 
     def end(self, number=signal.SIGINT):
         """Ends the command; its exit code and what it wrote to standard error."""

@@ -83,7 +83,10 @@ def converted(tmp_path_factory):
     path = write_gguf(base / "source" / "odd.gguf")
     folder = base / "folder"
     folder.mkdir()
-    convert(path, folder)
+    shares = []
+    convert(path, folder, report=shares.append)
+    assert shares == sorted(set(shares))
+    assert shares[-1] == 1.0
     return path, folder
 
 

@@ -28,11 +28,13 @@ from llm_planning.search import argmax
 from llm_serving.engine import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from llm_planning.planners.any_domain.trace_exercises import TracedPrior
     from llm_planning.priors import Wording
     from llm_planning.roles.exercises import Situation, Teacher, Words
     from llm_planning.specs import DomainSpec
+    from llm_planning.viewer.reading import ReadTrace
     from llm_serving.engine import Engine
 
 IMPORTANCE: Final = 3.0
@@ -69,8 +71,8 @@ class PriorExercises:
     """
 
     def __init__(self, spec: DomainSpec, *, words: Words = "general") -> None:
-        view = "observe" if issubclass(spec.kind, Observes) else "describe"
-        lacking = missing_for_rules(spec.kind, (*WALKED, view))
+        seeing = "observe" if issubclass(spec.kind, Observes) else "describe"
+        lacking = missing_for_rules(spec.kind, (*WALKED, seeing))
         hidden = issubclass(spec.kind, Believes)
         fits = not lacking and not hidden and not inspect.iscoroutinefunction(spec.open)
         self.roles: tuple[str, ...] = (ROLE,) if fits else ()
@@ -84,6 +86,12 @@ class PriorExercises:
         if self._teacher is None:
             return ""
         return words_of(situation_of(self._teacher, Random(0), held_out=False).domains[0])
+
+    def from_traces(self, traces: Iterable[ReadTrace]) -> TracedPrior:
+        """The same exercises, taught by searches; see `LearnsFromTraces`."""
+        from llm_planning.planners.any_domain.trace_exercises import TracedPrior
+
+        return TracedPrior(self, self._spec, traces)
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,7 +18,7 @@ from llm_base.quoting import quote
 from llm_planning.domain import Domain
 from llm_planning.execution.episode import world_draws
 from llm_planning.planners.any_domain.exercises import IMPORTANCE
-from llm_planning.planners.any_domain.specs import SPECS
+from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.priors import ROLE
 from llm_planning.roles.exercises import SEEN, USUAL_WAY, WAY
 from llm_planning.roles.short import words_of
@@ -48,7 +48,7 @@ class _Read(BaseModel):
 class _Run(_Read):
     """What was run, of a trace's header."""
 
-    planner: Literal["puct", "uct"]
+    planner: str
     domain: str
     task: str
     seed: int
@@ -101,7 +101,7 @@ class TracedPrior:
     Args:
         rules: the maker of the exam, and of the words.
         spec: the domain; it has a teacher.
-        traces: of `puct` and `uct` in it.
+        traces: of searches before every move in it.
 
     Attributes:
         roles: `prior`.
@@ -131,7 +131,7 @@ class TracedPrior:
             self._add(trace, spec, teacher)
         if not self._decisions:
             raise TraceError(
-                f"no decision to teach ({self.summary}): name traces of other problems, or of "
+                f"no decision to teach ({self.counts_text}): name traces of other problems, or of "
                 "longer searches"
             )
 
@@ -146,7 +146,7 @@ class TracedPrior:
         return self._decisions
 
     @property
-    def summary(self) -> str:
+    def counts_text(self) -> str:
         """How many decisions there are of each kind."""
         return (
             f"{len(self._decisions)} decisions teach, {self.held_out} are held out, "
@@ -245,13 +245,18 @@ def _replayed(trace: ReadTrace, spec: DomainSpec, words: str) -> Iterator[Search
             f"{name}: domain {quote(run.domain)} is another world than {spec.name}: leave it out"
         )
     check_task(run.task, known=spec.tasks, of=spec.name)
-    planner = next(planner for planner in SPECS if planner.name == run.planner)
+    # Only those of this project: a trace may be somebody else's, and must not name code to load.
+    planner = PLANNERS.get(run.planner)
+    if planner is None:
+        raise TraceError(
+            f"{name}: planner {quote(run.planner)} is none of this project: leave it out"
+        )
     opened: Any = spec.open(run.task, choose(planner, spec, run.settings).domain)
     if not isinstance(opened, Domain) or words_of(opened) != words:
-        mechanics = opened.mechanics if isinstance(opened, Domain) else "several problems"
+        words = opened.mechanics if isinstance(opened, Domain) else "several problems"
         raise TraceError(
-            f"{name}: its world ({quote(mechanics)}) has other words than {spec.name} is taught "
-            "in: leave it out"
+            f"{name}: its world ({quote(words)}) has other words than {spec.name} is taught in: "
+            "leave it out"
         )
     world: Any = opened
     moves = summary_of(trace.events).get("moves", [])
@@ -279,6 +284,6 @@ def _read(kind: type[ReadT], value: object, where: str) -> ReadT:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "it"
         raise TraceError(
-            f"{where}: {key}={quote(first['input'])}: {first['msg']}; name traces of "
-            f"{' or '.join(spec.name for spec in SPECS[:2])}"
+            f"{where}: {key}={quote(first['input'])}: {first['msg']}; name traces of a search "
+            "before every move, such as that of puct"
         ) from error

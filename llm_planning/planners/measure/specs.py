@@ -121,6 +121,7 @@ async def measure(run: Run[Any, MeasureSettings]) -> Outcome:
         },
         trace={"answers": [asdict(answer) for answer in answers]},
         text="\n".join(_lines(settings.role, total, kinds)),
+        verdict=f"{total.right} of {total.questions} answers are right.",
     )
 
 

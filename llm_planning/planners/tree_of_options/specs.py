@@ -29,7 +29,6 @@ from llm_planning.planners.tree_of_options.baselines import (
     react_action,
     react_option,
 )
-from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.planners.tree_of_options.plus import too_plus
 from llm_planning.planners.tree_of_options.settings import (
     ROLES,
@@ -50,6 +49,9 @@ if TYPE_CHECKING:
 
 def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
     """Exercises of the roles of the whole family, if the domain has a teacher."""
+    # Only measuring and teaching need them.
+    from llm_planning.planners.tree_of_options.exercises import OptionExercises
+
     return None if domain.teacher is None else OptionExercises(domain.teacher(None), words=words)
 
 

@@ -173,6 +173,7 @@ def _outcome(
     numbers = statistics(episodes)
     known, learnt = agent.known, agent.memory.known()
     after = numbers["success_rate_after_10"]
+    eaten = sum(episode.success for episode in episodes)
     return Outcome(
         success=None if after is None else after == 1.0,
         plan=tuple(
@@ -198,6 +199,10 @@ def _outcome(
                 f"meals eaten in {len(episodes)} episodes, ten by ten: {_by_tens(episodes)}",
                 *(f"{v}: {action} with {known.tools[v]}" for v, action in sorted(learnt.items())),
             )
+        ),
+        verdict=(
+            f"The meal is eaten in {eaten} of {len(episodes)} games; the last has "
+            f"{len(episodes[-1].steps)} steps."
         ),
     )
 

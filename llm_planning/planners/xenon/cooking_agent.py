@@ -24,8 +24,9 @@ from llm_planning.environments.cooking.domain import Subgoal
 from llm_planning.environments.cooking.recipes import TOOLS
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.baselines import SuccessesOnly
+from llm_planning.planners.xenon.cooking_roles import ToolQuestion
 from llm_planning.planners.xenon.notes import Belief, GraphNotes
-from llm_planning.planners.xenon.roles import Failure, ToolQuestion
+from llm_planning.planners.xenon.roles import Failure
 from llm_planning.roles import gather
 from llm_planning.trace import tracing
 

@@ -7,6 +7,7 @@ that tells of more failures is another question, so that errors in it are drawn 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llm_planning.environments.cooking.recipes import RULES, TOOLS
@@ -18,10 +19,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
-    from llm_planning.planners.xenon.roles import ActionQuestion, ToolQuestion
+    from llm_planning.planners.xenon.roles import ActionQuestion
     from llm_planning.roles import Role
     from llm_planning.roles.llm import QuestionT
     from llm_serving.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class ToolQuestion:
+    """Which tool does a cookbook action require? (Appendix A).
+
+    Attributes:
+        item: v, the cookbook action.
+        examples: the K most similar cookbook actions that succeeded, and their tools, most similar
+            first.
+        failures: failed attempts, oldest first; empty without self-correction.
+    """
+
+    item: str
+    examples: Sequence[tuple[str, str]] = ()
+    failures: Sequence[str] = ()
 
 
 def _likeliest(

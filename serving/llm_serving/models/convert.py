@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from llm_serving.errors import ModelFetchError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import torch
@@ -106,12 +107,13 @@ def build_tokenizer(file: GgufFile) -> Tokenizer:
     return tokenizer
 
 
-def convert(gguf: Path, folder: Path) -> None:
+def convert(gguf: Path, folder: Path, *, report: Callable[[float], None] = lambda _: None) -> None:
     """Writes a GGUF model as a Hugging Face folder in bfloat16.
 
     Args:
         gguf: the file.
         folder: must exist and be empty.
+        report: is given the share of the weights that are dequantised.
 
     Raises:
         ModelFetchError: the file is of a kind that cannot be converted, or torch is missing.
@@ -129,11 +131,11 @@ def convert(gguf: Path, folder: Path) -> None:
     _write_tokenizer(file, folder)
     _write_config(file, folder)
     # As bytes, so that a full disk is an OSError and not one of the writer's own exceptions.
-    written = save(_weights(file), metadata={"format": "pt"})
+    written = save(_weights(file, report), metadata={"format": "pt"})
     (folder / "model.safetensors").write_bytes(written)
 
 
-def _weights(file: GgufFile) -> dict[str, torch.Tensor]:
+def _weights(file: GgufFile, report: Callable[[float], None]) -> dict[str, torch.Tensor]:
     import torch
     from gguf import dequantize
 
@@ -151,6 +153,7 @@ def _weights(file: GgufFile) -> dict[str, torch.Tensor]:
             weight = pairs.swapaxes(1, 2).reshape(weight.shape)
         known = f"model.layers.{layer[1]}.{_OF_A_LAYER[name]}" if layer else _WHOLE[name]
         weights[f"{known}.weight"] = torch.tensor(weight).to(torch.bfloat16)
+        report(len(weights) / len(file.reader.tensors))
     return weights
 
 

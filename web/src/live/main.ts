@@ -11,9 +11,6 @@ import type { LiveData, Load, Process, Row } from "./data";
 const AGAIN = 5;
 const LISTED = 40;
 
-// The link's token is used up: it need not stay in the address, where it would be copied.
-history.replaceState(null, "", location.pathname);
-
 const title = el("h1", {}, "A sweep");
 const state = el("span", { class: "verdict unknown" }, "reading");
 const notice = el("div", { role: "status" });

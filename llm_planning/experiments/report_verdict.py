@@ -1,0 +1,98 @@
+"""How much of a paper's table holds here, and the number in a figure as it is printed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from llm_planning.experiments.paper_report import PaperReport
+    from llm_planning.experiments.published import Text
+    from llm_planning.experiments.statistics import Estimate
+
+_SUFFIXES = {"k": 1e3, "M": 1e6, "%": 1e-2}
+_PRINTED = re.compile(r"\s*([-−+]?\d+(?:[.,]\d+)*)\s*(?:([kM%])|/\s*(\d+))?(?![\w.])")
+
+
+def printed_value(text: Text) -> float | None:
+    """The number in a published figure; None if there is none.
+
+    A text may end in k, M or %, be a fraction such as `2 / 3`, or have a spread: `85 ± 2`.
+    """
+    if isinstance(text, int | float):
+        return float(text)
+    found = _PRINTED.match(text)
+    if found is None:
+        return None
+    number = float(found[1].replace("−", "-").replace(",", ""))
+    if found[3]:
+        return number / int(found[3]) if int(found[3]) else None
+    return number * _SUFFIXES.get(found[2] or "", 1.0)
+
+
+def verdict_counts(report: PaperReport) -> dict[str, int]:
+    """How many figures and differences of a paper hold here.
+
+    Returns:
+        printed: figures that the paper prints and that runs can measure.
+        measured: those of them that have an interval here.
+        hold: those of them that lie in it.
+        differences: below the table.
+        beyond_chance: those of them whose interval excludes zero.
+        differences_printed: those of them that the paper prints.
+        differences_hold: those of these that lie beyond chance on the side that the paper prints.
+    """
+    printed = [
+        (cell.published_value, cell.measured and cell.measured.estimate)
+        for line in report.lines
+        for cell in line.cells
+        if line.cited is None and cell.column.measure and cell.published_value is not None
+    ]
+    inside = [
+        _side(estimate, value) == 0
+        for value, estimate in printed
+        if estimate and estimate.low is not None and estimate.high is not None
+    ]
+    found = [
+        (difference.published, difference.difference.estimate) for difference in report.differences
+    ]
+    beyond = [(text, side) for text, estimate in found if (side := _side(estimate, 0.0))]
+    return {
+        "printed": len(printed),
+        "measured": len(inside),
+        "hold": sum(inside),
+        "differences": len(found),
+        "beyond_chance": len(beyond),
+        "differences_printed": sum(text is not None for text, _ in found),
+        "differences_hold": sum(
+            text is not None and side * (printed_value(text) or 0.0) > 0 for text, side in beyond
+        ),
+    }
+
+
+def _side(estimate: Estimate, value: float) -> int:
+    """1 if an interval lies above a value, -1 if below; 0 if it holds it, or there is none."""
+    if estimate.low is None or estimate.high is None:
+        return 0
+    return (estimate.low > value) - (estimate.high < value)
+
+
+def verdict_text(report: PaperReport) -> str:
+    """How many figures and differences of the paper hold here, in one or two sentences."""
+    counts = verdict_counts(report)
+    if counts["measured"]:
+        text = (
+            "{hold} of {measured} printed figures hold: they lie in the interval that was measured "
+            "here"
+        )
+        if missing := counts["printed"] - counts["measured"]:
+            text += f"; {missing} more {'was' if missing == 1 else 'were'} not measured"
+    elif counts["printed"]:
+        text = "None of {printed} printed figures was measured with an interval"
+    else:
+        text = "The paper prints no figure that is measured here"
+    if counts["differences"]:
+        text += ". {beyond_chance} of {differences} differences are beyond chance"
+    if counts["differences_printed"]:
+        text += ", {differences_hold} of {differences_printed} on the side that the paper prints"
+    return f"{text.format_map(counts)}."
