@@ -96,7 +96,7 @@ def why_not_on_gpu() -> str | None:
 def _best_of(
     queries: Tensor, rows: Tensor, inverse_norms: Tensor, width: int
 ) -> tuple[Tensor, Tensor]:
-    """See `torch_search.BestOf`."""
+    """The best rows of a block, by faiss."""
     live = inverse_norms.nonzero()[:, 0]
     if len(live) == 0:  # faiss refuses an empty matrix.
         return queries.new_empty((len(queries), 0)), live.new_empty((len(queries), 0))

@@ -98,7 +98,7 @@ def search_in_blocks(
     if rows <= 2 * width:
         return rank_all(queries, corpus, inverse_norms, k)
     scales = on_host(inverse_norms)
-    found, found_rows = [], []
+    answers = []
     for some in blocks(len(queries), _QUERIES):
         asked = queries[some]
         size = max(width, _BLOCK_SCORES // len(asked))
@@ -114,16 +114,17 @@ def search_in_blocks(
                 multiply(part, asked, scores)
                 scores *= scale
             scores[scale[:, 0] == 0.0] = -np.inf
-            block, block_rows = _candidates(scores, best.min(axis=1, initial=np.inf), width)
+            block, block_rows = _candidates(scores, best, k, margin=2.0 * error)
             best, best_rows = keep_best(
                 np.concatenate((best, block), axis=1),
                 np.concatenate((best_rows, block_rows + part.start), axis=1),
                 width,
             )
-        found.append(best)
-        found_rows.append(best_rows)
-    scores, indices = np.concatenate(found), np.concatenate(found_rows)
-    return rank(queries, corpus, inverse_norms, k, scores=scores, rows=indices, error=error)
+        answers.append(
+            rank(asked, corpus, inverse_norms, k, scores=best, rows=best_rows, error=error)
+        )
+    best, best_rows = (np.concatenate(side) for side in zip(*answers, strict=True))
+    return best, best_rows
 
 
 def keep_best(scores: Floats, rows: Indices, width: int) -> tuple[Floats, Indices]:
@@ -153,7 +154,8 @@ def rank(
         corpus: [N, D], an array or a tensor.
         inverse_norms: float32 [N], of the corpus' kind.
         k: 1 to the number of rows that take part.
-        scores: [Q, W], the W >= k best approximate scores in any order; -inf for what is no row.
+        scores: [Q, W >= k], in any order, the k + SPARE best approximate scores, or all that are
+            within twice the error of the k-th; -inf for what is no row.
         rows: int64 [Q, W], theirs.
         error: of an approximate score, at most.
     """
@@ -168,7 +170,7 @@ def rank(
     exact[~near[:, :width]] = -np.inf
     order = np.lexsort((rows[:, :width], -exact))[:, :k]
     answer = exact[every, order], rows[every, order]
-    if scores.shape[1] < len(corpus):
+    if k + SPARE <= scores.shape[1] < len(corpus):
         for query in np.flatnonzero(near[:, -1]):  # rows beyond these may be candidates, too
             some = slice(query, query + 1)
             answer[0][some], answer[1][some] = rank_all(queries[some], corpus, inverse_norms, k)
@@ -196,32 +198,33 @@ def rank_all(
     return best, best_rows
 
 
-def _candidates(scores: Floats, least: Floats, width: int) -> tuple[Floats, Indices]:
-    """The scores of each query that may be among the `width` greatest, and their rows.
+def _candidates(scores: Floats, best: Floats, k: int, *, margin: float) -> tuple[Floats, Indices]:
+    """The scores of each query that are great enough for its k best, and their rows.
 
     To select from all scores takes longer than to compute them. So the maxima of groups of rows are
     taken, by vector instructions, and only groups whose maximum is great enough are looked into.
 
     Args:
         scores: [B, Q].
-        least: [Q], the least score that is great enough; inf for what the maxima say.
-        width: at most B.
+        best: [Q, W], the best ones of other blocks, W >= k; or W = 0, and then B >= k.
+        k: how many.
+        margin: how far below the k-th best a score can be great enough.
 
     Returns:
         Scores [Q, C] in any order, filled with -inf, and rows [Q, C].
     """
     height, count = scores.shape
     if scores.size <= _FEW_SCORES:
-        return keep_best(scores.T, np.broadcast_to(np.arange(height), (count, height)), width)
-    groups = min(height, max(4 * width, _GROUPS))
-    group = height // groups
+        every = np.broadcast_to(np.arange(height), (count, height))
+        return keep_best(scores.T, every, k + SPARE)
+    group = max(1, height // max(_GROUPS, 4 * k))
     groups = height // group
     # Row g groups + m is in layer g of group m; the last rows, less than a layer, stay over.
     whole = group * groups
     layers = scores[:whole].reshape(group, groups * count)
     maxima = layers.max(axis=0).reshape(groups, count)
-    if least[0] == np.inf:
-        least = np.partition(maxima.T, groups - width, axis=1)[:, groups - width]
+    known = best.T if best.size else maxima
+    least = np.partition(known, len(known) - k, axis=0)[len(known) - k] - np.float32(margin)
     chosen = np.flatnonzero(maxima >= least)
     inside = layers.take(chosen, axis=1)
     layer, hit = np.nonzero(inside >= least[chosen % count])

@@ -194,10 +194,8 @@ def choose_backend(
     """The backend that `auto` stands for.
 
     On the CPU: `numpy` for float32, which was the fastest at every size measured, and `torch` for
-    16 bits, which NumPy converts slowly, unless the corpus is small.
-    `benchmarks/similarity_cpu.py` times all of them.
-
-    On a GPU: `triton` where its kernels fit, otherwise `torch`; not measured.
+    16 bits, which NumPy converts slowly, unless the corpus is small. On a GPU: `triton` where its
+    kernels fit, otherwise `torch`; not measured. `benchmarks/similarity_cpu.py` times all of them.
 
     Args:
         device: "cpu", "cuda" or "cuda:1" and the like.
@@ -333,12 +331,10 @@ def _check_column(column: Array, corpus: Array, *, name: str, dtype: str) -> Non
 
 
 def _empty(units: Array, kept: int) -> tuple[Array, Array]:
-    shape = (units.shape[0], kept)
     if is_tensor(units):
-        torch = sys.modules["torch"]
-        scores = torch.empty(shape, dtype=torch.float32, device=units.device)
-        return scores, torch.empty(shape, dtype=torch.int64, device=units.device)
-    return np.empty(shape, np.float32), np.empty(shape, np.int64)
+        scores = units.new_empty((len(units), kept))
+        return scores, scores.long()
+    return np.empty((len(units), kept), np.float32), np.empty((len(units), kept), np.int64)
 
 
 def _unavailable(backend: str, device: str) -> str | None:

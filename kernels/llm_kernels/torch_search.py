@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from llm_kernels.numpy_search import SPARE, product_error, rank, search_in_blocks
 from llm_kernels.vectors import blocks, on_host
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from llm_kernels.vectors import Floats
+
+    BestOf: TypeAlias = Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor]]
 
 # Numbers of a block, and of its scores, on a device: half a gigabyte of float32.
 _BLOCK = 1 << 27
@@ -52,23 +56,10 @@ def search(queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int) -> tu
     return torch.from_numpy(scores), torch.from_numpy(indices)
 
 
-class BestOf(Protocol):
-    """Finds the best rows of a block on a device."""
-
-    def __call__(
-        self, queries: Tensor, rows: Tensor, inverse_norms: Tensor, width: int
-    ) -> tuple[Tensor, Tensor]:
-        """At most `width` approximate scores [Q, W], and their rows in the block, int64 [Q, W].
-
-        The score of a row that is left out is -inf, or the row is not among them.
-        """
-        ...
-
-
 def _best_of(
     queries: Tensor, rows: Tensor, inverse_norms: Tensor, width: int
 ) -> tuple[Tensor, Tensor]:
-    """See `BestOf`."""
+    """The best rows of a block, by torch's own product."""
     scores = queries @ rows.float().T
     scores *= inverse_norms
     scores.masked_fill_(inverse_norms == 0.0, float("-inf"))
@@ -86,7 +77,9 @@ def search_on_device(
         corpus: [N, D] float32, float16 or bfloat16.
         inverse_norms: float32 [N]; 0 leaves the row out.
         k: 1 to the number of rows that take part.
-        best_of: scores a block and selects.
+        best_of: of queries, a block's rows, its norms and a width, at most `width` approximate
+            scores [Q, W] and their rows in the block, int64 [Q, W]. The score of a row that is left
+            out is -inf, or the row is not among them.
     """
     import torch
 

@@ -133,10 +133,7 @@ def inverse_norms(rows: Array, *, mask: Array | None = None, name: str = "rows")
         [0.2 0. ]
     """
     check_rows(rows, name=name)
-    if is_tensor(rows) and rows.device.type != "cpu":
-        squares = _device_squares(rows)
-    else:
-        squares = _squares(rows)
+    squares = _squares(rows)
     if mask is not None:
         left_out = ~(mask.cpu().numpy() if is_tensor(mask) else mask)
         squares[left_out] = 1.0
@@ -233,23 +230,18 @@ def blocks(rows: int, size: int) -> Iterator[slice]:
 
 
 def _squares(rows: Array) -> NDArray[np.float64]:
+    """‖row‖² of every row, float64 [N]."""
     count, dimension = rows.shape
     result = np.empty(count, np.float64)
-    for part in blocks(count, max(1, _CHUNK // dimension)):
+    on_device = is_tensor(rows) and rows.device.type != "cpu"
+    for part in blocks(count, max(1, (_CHUNK << 8 if on_device else _CHUNK) // dimension)):
         block = rows[part]
-        if is_tensor(block):
-            wide = block.detach().double().contiguous().numpy()
-        else:
-            wide = block.astype(np.float64, order="C")
+        if is_tensor(block) and on_device:
+            result[part] = block.detach().double().square().sum(1).cpu().numpy()
+            continue
+        wide = on_host(block).astype(np.float64, order="C")
         # einsum adds up every row in the same order; a matrix product need not.
         np.einsum("nd,nd->n", wide, wide, out=result[part])
-    return result
-
-
-def _device_squares(rows: Tensor) -> NDArray[np.float64]:
-    result = np.empty(rows.shape[0], np.float64)
-    for part in blocks(rows.shape[0], max(1, (_CHUNK << 8) // rows.shape[1])):
-        result[part] = rows[part].detach().double().square().sum(1).cpu().numpy()
     return result
 
 
