@@ -3,13 +3,15 @@
 Unit rows of float32, 384 dimensions, ten results. Every arm's answer is compared first: ours must
 be the oracle's to the bit, and a peer's rows must have the oracle's scores up to the rounding of a
 float32 product. NumPy multiplies both ways round, with `argpartition` and a sort of the ten; the
-faster way counts. The arms take turns, each after a pause in which the last one's threads go to
-sleep and other memory is read: arms that share an array would find some of it in the caches.
+faster way counts. Other backends of ours than the one that `auto` takes are timed beside them. The
+arms take turns, each after a pause in which the last one's threads go to sleep and other memory is
+read: arms that share an array would find some of it in the caches.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING
@@ -17,7 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from harness import AnswersDifferError, Finding, medians, parser, report
 
-from llm_kernels import choose_backend, inverse_norms, topk_cosine, topk_oracle, unit_queries
+from llm_kernels import (
+    available_backends,
+    choose_backend,
+    inverse_norms,
+    topk_cosine,
+    topk_oracle,
+    unit_queries,
+)
 from llm_kernels.index import EmbeddingIndex
 
 if TYPE_CHECKING:
@@ -38,6 +47,7 @@ ELSEWHERE = np.ones(1 << 25, np.float32)
 TOLERANCE = 2e-6
 CHECKED = 16
 OURS = ("topk_cosine", "EmbeddingIndex")
+_OTHER = "topk_cosine by "
 
 
 def rows_of(generator: np.random.Generator, rows: int) -> Floats:
@@ -52,8 +62,8 @@ def searches(corpus: Floats) -> dict[str, Search]:
     keys = [str(row) for row in range(len(corpus))]
     index.add(keys, corpus)
 
-    def ours(queries: Floats) -> Indices:
-        return topk_cosine(queries, corpus, K, inverse_norms=norms)[1]
+    def ours(queries: Floats, backend: str = "auto") -> Indices:
+        return topk_cosine(queries, corpus, K, inverse_norms=norms, backend=backend)[1]
 
     def by_index(queries: Floats) -> Indices:
         found = index.search_batch(queries, K)
@@ -65,9 +75,11 @@ def searches(corpus: Floats) -> dict[str, Search]:
     def numpy_queries_first(queries: Floats) -> Indices:
         return best(queries @ corpus.T)
 
+    others = set(available_backends()) - {"triton", choose_backend(device="cpu", rows=len(corpus))}
     arms = {
         "topk_cosine": ours,
         "EmbeddingIndex": by_index,
+        **{f"{_OTHER}{name}": partial(ours, backend=name) for name in sorted(others)},
         "NumPy, corpus first": numpy_corpus_first,
         "NumPy, queries first": numpy_queries_first,
     }
@@ -153,7 +165,11 @@ def measured(
 
 def ratios(size: str, seconds: dict[str, float]) -> list[Finding]:
     """Our times over the fastest peer's."""
-    peers = {name: median for name, median in seconds.items() if name not in OURS}
+    peers = {
+        name: median
+        for name, median in seconds.items()
+        if name not in OURS and not name.startswith(_OTHER)
+    }
     fastest = min(peers, key=peers.__getitem__)
     details = in_ms(size, seconds)
     return [

@@ -56,7 +56,7 @@ class BackendError(SimilarityError, RuntimeError):
 
 
 class IndexFileError(SimilarityError, ValueError):
-    """A saved index that is missing, truncated, tampered with, or of another version.
+    """A saved index that is missing, damaged or no index.
 
     Example:
         >>> from llm_kernels import EmbeddingIndex, IndexFileError
@@ -64,5 +64,5 @@ class IndexFileError(SimilarityError, ValueError):
         ...     EmbeddingIndex.load("nowhere")
         ... except IndexFileError as error:
         ...     print(error)
-        there is no folder nowhere: build an index and save it there
+        nowhere cannot be read: No such file or directory; build an index and save it there
     """

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llm_kernels.errors import VectorError
-from llm_kernels.numpy_search import screen
-from llm_kernels.rescore import rank_screened
-from llm_kernels.sources import ArraySource, Scaling
+from llm_kernels.numpy_search import SPARE, keep_best, product_error, rank
 from llm_kernels.vectors import blocks
 
 if TYPE_CHECKING:
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
 
     from llm_kernels.vectors import Floats, Indices, Rows
 
-# Results beyond k that faiss is asked for, so that the answer is nearly always among them.
-_SPARE = 8
 # Numbers of a block that has to be copied: 64 megabytes of float32.
 _COPIED = 1 << 24
 # GPU_MAX_SELECTION_K: faiss ends the process where it is asked for more.
@@ -45,27 +41,17 @@ def search(queries: Floats, corpus: Rows, inverse_norms: Floats, k: int) -> tupl
         scores: float32 [Q, k], descending.
         indices: int64 [Q, k]; of equal scores the lower index first.
     """
-    rows, dimension = corpus.shape
-    scaling = Scaling.of(inverse_norms, dimension)
-    as_it_is = (
-        scaling.unit
-        and scaling.complete
-        and corpus.dtype == np.float32
-        and corpus.flags.c_contiguous
-    )
-
-    width = min(rows, k + _SPARE)
-    if as_it_is:
+    dimension, width = corpus.shape[1], min(len(corpus), k + SPARE)
+    error = product_error(dimension)
+    # Of rows that differ from unit length by no more than a product rounds, it counts as error; of
+    # a row that is left out it is 1.
+    deviation = float(np.abs(inverse_norms - np.float32(1.0)).max())
+    if deviation <= error and corpus.dtype == np.float32 and corpus.flags.c_contiguous:
         found, nearest = _knn(queries, corpus, width)
+        error += deviation
     else:
         found, nearest = _scaled_knn(queries, corpus, inverse_norms, width)
-    source = ArraySource(corpus, inverse_norms)
-    scores, indices, doubtful = rank_screened(
-        queries, source, nearest, found[:, -1], k, margin=scaling.margin
-    )
-    if len(doubtful):
-        scores[doubtful], indices[doubtful] = screen(queries[doubtful], source, k)
-    return scores, indices
+    return rank(queries, corpus, inverse_norms, k, scores=found, rows=nearest, error=error)
 
 
 def search_on_gpu(
@@ -77,27 +63,18 @@ def search_on_gpu(
         queries: float32 [Q, D], unit rows, Q >= 1.
         corpus: [N, D] float32, float16 or bfloat16.
         inverse_norms: float32 [N]; 0 leaves the row out.
-        k: 1 to the number of rows that take part, and at most 2,016.
+        k: 1 to the number of rows that take part, and at most 2,032.
 
     Raises:
         VectorError: k is greater.
     """
-    import torch
-
-    from llm_kernels.torch_search import SPARE, TensorSource, search_on_device
+    from llm_kernels.torch_search import search_on_device
 
     if k > _GREATEST_ON_GPU - SPARE:
         raise VectorError(
             f"k is {k}; faiss on a GPU has 1 to {_GREATEST_ON_GPU - SPARE}: use backend 'torch'"
         )
-    with torch.inference_mode():
-        scores, indices = search_on_device(
-            queries, TensorSource(corpus, inverse_norms), k, best_of=_best_of
-        )
-    return (
-        torch.from_numpy(scores).to(corpus.device),
-        torch.from_numpy(indices).to(corpus.device),
-    )
+    return search_on_device(queries, corpus, inverse_norms, k, best_of=_best_of)
 
 
 def why_not_on_gpu() -> str | None:
@@ -119,7 +96,7 @@ def why_not_on_gpu() -> str | None:
 def _best_of(
     queries: Tensor, rows: Tensor, inverse_norms: Tensor, width: int
 ) -> tuple[Tensor, Tensor]:
-    """See `torch_search.BestOf`."""
+    """The best rows of a block, by faiss."""
     live = inverse_norms.nonzero()[:, 0]
     if len(live) == 0:  # faiss refuses an empty matrix.
         return queries.new_empty((len(queries), 0)), live.new_empty((len(queries), 0))
@@ -154,7 +131,7 @@ def _scaled_knn(
 ) -> tuple[Floats, Indices]:
     """Merges the best of blocks of scaled rows; -inf where fewer than `width` take part."""
     best = np.full((len(queries), width), -np.inf, np.float32)
-    best_rows = np.full((len(queries), width), -1)
+    best_rows = np.zeros((len(queries), width), np.int64)
     for part in blocks(len(corpus), max(1, _COPIED // corpus.shape[1])):
         live = part.start + np.flatnonzero(inverse_norms[part])
         if len(live):
@@ -162,9 +139,7 @@ def _scaled_knn(
             found, nearest = _knn(queries, scaled, min(width, len(live)))
             scores = np.concatenate((best, found), axis=1)
             rows = np.concatenate((best_rows, live[nearest]), axis=1)
-            order = np.argsort(-scores, axis=1)[:, :width]
-            best = np.take_along_axis(scores, order, axis=1)
-            best_rows = np.take_along_axis(rows, order, axis=1)
+            best, best_rows = keep_best(scores, rows, width)
     return best, best_rows
 
 

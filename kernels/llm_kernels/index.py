@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
-from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from llm_kernels import index_files
-from llm_kernels.entries import (
-    JsonValue,
-    checked_keys,
-    json_text,
-    json_value,
-    payload_texts,
-    real_array,
-    unit_rows,
-)
+from llm_kernels import similarity
+from llm_kernels.entries import JsonValue, checked_keys, json_text, json_value, payload_texts
 from llm_kernels.errors import EntryError, VectorError
-from llm_kernels.index_vectors import DTYPES
-from llm_kernels.searcher import Searcher
-from llm_kernels.snapshots import RowTable, snapshot_of
-from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms, positive
+from llm_kernels.index_file import SavedIndex, read_index, write_index
+from llm_kernels.vectors import GREATEST_DIMENSION, inverse_norms, positive, real_array, unit_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from llm_kernels.snapshots import Snapshot
-    from llm_kernels.vectors import Floats, Rows
+    from torch import Tensor
+
+    from llm_kernels.vectors import Array, Floats, Rows
+
+_DTYPES = ("float32", "float16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +51,8 @@ class EmbeddingIndex:
     Vectors are scaled to unit length when they come in. Results are ordered by score, equal
     scores by age: the entry added first comes first, and an updated one counts as new.
 
-    Any number of threads may search while others write. A search sees one state of the index,
-    before or after any write, and never waits for one. Writes wait for each other, and a look-up
-    by key (`in`, `vector`, `payload`) waits for a write. A write that fails changes nothing.
+    The index lives in memory. A write that is refused changes nothing. While one thread writes, no
+    other may use the index.
 
     Adding copies the new vectors. Removing and updating also copy 4 bytes per row of the index once
     per call, so pass many keys in one call.
@@ -100,15 +90,23 @@ class EmbeddingIndex:
         device: str = "cpu",
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        if dtype not in tuple(DTYPES):
-            raise VectorError(f"dtype is {dtype!r}: choose one of {', '.join(DTYPES)}")
+        if dtype not in _DTYPES:
+            raise VectorError(f"dtype is {dtype!r}: choose one of {', '.join(_DTYPES)}")
         if positive(dimension, "dimension") > GREATEST_DIMENSION:
             raise VectorError(f"dimension is {dimension}: it must be {GREATEST_DIMENSION} at most")
-        rows: Rows = np.empty((0, dimension), dtype)
-        self._table = RowTable(snapshot_of(rows, np.empty(0, np.float32), [], []))
+        similarity.check_device(device)
+        if backend != "auto":
+            similarity.check_backend(backend, device)
         self._metadata = json_text(dict(metadata or {}), "metadata")
-        self._searcher = Searcher(backend=backend, device=device)
-        self._lock = threading.Lock()
+        self._backend = backend
+        # Columns by row, the oldest first. Of the arrays only the first `len(self._keys)` are in
+        # use; a row that was removed has the inverse norm 0.
+        self._rows: Rows = np.empty((0, dimension), dtype)
+        self._inverse_norms: Floats = np.empty(0, np.float32)
+        self._keys: list[str] = []
+        self._payloads: list[str | None] = []
+        self._row_of: dict[str, int] = {}
+        self._sent = None if device == "cpu" else (_Sent(device), _Sent(device))
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -131,15 +129,12 @@ class EmbeddingIndex:
             VectorError: a wrong shape, NaN, Inf or a zero vector, with its key.
         """
         named = checked_keys(keys)
-        rows, norms = self._stored(vectors, named)
+        rows = self._stored(vectors, named)
         texts = [None] * len(named) if payloads is None else payload_texts(payloads, named)
-        with self._lock:
-            for key in named:
-                if self._table.find(key) is not None:
-                    raise EntryError(f"key {key!r} is in the index already: use update")
-            self._table.write(
-                removed=[], rows=rows, inverse_norms=norms, keys=named, payloads=texts
-            )
+        for key in named:
+            if key in self._row_of:
+                raise EntryError(f"key {key!r} is in the index already: use update")
+        self._append(named, rows, texts)
 
     def update(
         self,
@@ -160,15 +155,15 @@ class EmbeddingIndex:
             VectorError: as for `add`.
         """
         named = checked_keys(keys)
-        rows, norms = self._stored(vectors, named)
-        given = None if payloads is None else payload_texts(payloads, named)
-        with self._lock:
-            removed = self._rows_of(named, remedy="use add")
-            kept = self._table.snapshot.payloads
-            texts = [kept[row] for row in removed] if given is None else given
-            self._table.write(
-                removed=removed, rows=rows, inverse_norms=norms, keys=named, payloads=texts
-            )
+        rows = self._stored(vectors, named)
+        removed = [self._row(key, remedy="use add") for key in named]
+        texts = (
+            [self._payloads[row] for row in removed]
+            if payloads is None
+            else payload_texts(payloads, named)
+        )
+        self._drop(named)
+        self._append(named, rows, texts)
 
     def remove(self, keys: Iterable[str]) -> None:
         """Removes entries.
@@ -177,8 +172,9 @@ class EmbeddingIndex:
             EntryError: a key that is not in the index or comes twice.
         """
         named = checked_keys(keys)
-        with self._lock:
-            self._table.remove(self._rows_of(named, remedy="leave it out"))
+        for key in named:
+            self._row(key, remedy="leave it out")
+        self._drop(named)
 
     # --- searching -------------------------------------------------------------------------------
 
@@ -213,20 +209,23 @@ class EmbeddingIndex:
         Raises:
             VectorError: as for `search`.
         """
-        count = positive(k, "k")
-        queries = unit_rows(
-            real_array(vectors), dimension=self.dimension, label=lambda row: f"query {row}"
-        )
-        if len(queries) == 0:
-            return ()
-        snapshot, scores, rows = self._searcher.search(self._newest, queries, count)
-        keys, payloads = snapshot.keys, snapshot.payloads
+        units: Array = self._units(vectors, label=lambda row: f"query {row}")
+        used = slice(0, len(self._keys))
+        rows: Array = self._rows[used]
+        norms: Array = self._inverse_norms[used]
+        if self._sent is not None:
+            import torch
+
+            rows = self._sent[0].following(self._rows, used.stop)
+            norms = self._sent[1].following(self._inverse_norms, used.stop)
+            units = torch.from_numpy(units).to(rows.device)
+        answer = similarity.topk_of_units(units, rows, norms, k, backend=self._backend)
         return tuple(
             tuple(
-                Match(keys[row], score, json_value(payloads[row]))
+                Match(self._keys[row], score, json_value(self._payloads[row]))
                 for row, score in zip(found, graded, strict=True)
             )
-            for found, graded in zip(rows.tolist(), scores.tolist(), strict=True)
+            for graded, found in zip(*(side.tolist() for side in answer), strict=True)
         )
 
     # --- looking up ------------------------------------------------------------------------------
@@ -234,13 +233,13 @@ class EmbeddingIndex:
     @property
     def dimension(self) -> int:
         """Numbers in a vector."""
-        dimension: int = self._newest().rows.shape[1]
+        dimension: int = self._rows.shape[1]
         return dimension
 
     @property
     def dtype(self) -> str:
         """What the vectors are kept in, "float32" or "float16"."""
-        return self._newest().rows.dtype.name
+        return self._rows.dtype.name
 
     @property
     def metadata(self) -> dict[str, JsonValue]:
@@ -250,18 +249,13 @@ class EmbeddingIndex:
     @property
     def keys(self) -> tuple[str, ...]:
         """All keys, the oldest entry first."""
-        snapshot = self._newest()
-        keys = snapshot.keys[: snapshot.count]
-        return tuple(compress(keys, snapshot.inverse_norms[: snapshot.count].tolist()))
+        return tuple(self._row_of)
 
     def __len__(self) -> int:
-        return self._newest().live
+        return len(self._row_of)
 
     def __contains__(self, key: object) -> bool:
-        if not isinstance(key, str):
-            return False
-        with self._lock:
-            return self._table.find(key) is not None
+        return key in self._row_of
 
     def vector(self, key: str) -> Floats:
         """The unit vector of a key as it is kept, float32 [D], a copy.
@@ -269,10 +263,8 @@ class EmbeddingIndex:
         Raises:
             EntryError: the key is not in the index.
         """
-        with self._lock:
-            (row,) = self._rows_of([key], remedy="see keys")
-            vector: Floats = self._newest().rows[row].astype(np.float32)
-            return vector
+        vector: Floats = self._rows[self._row(key, remedy="see keys")].astype(np.float32)
+        return vector
 
     def payload(self, key: str) -> JsonValue:
         """The payload of a key, a new object at every call.
@@ -280,80 +272,141 @@ class EmbeddingIndex:
         Raises:
             EntryError: the key is not in the index.
         """
-        with self._lock:
-            (row,) = self._rows_of([key], remedy="see keys")
-            return json_value(self._newest().payloads[row])
+        return json_value(self._payloads[self._row(key, remedy="see keys")])
 
     # --- files -----------------------------------------------------------------------------------
 
-    def save(self, folder: str | Path) -> None:
-        """Saves the index, in place of one that the folder may hold.
-
-        A save that is killed at any moment leaves the old index or the new one, complete. Searches
-        and writes go on meanwhile; the save is of the state at its beginning.
+    def save(self, path: str | Path) -> None:
+        """Saves the index as one file, whole or not at all, in place of one that is there.
 
         Args:
-            folder: made if it is missing. Files in it that belong to no index are left alone.
+            path: of the file, in a folder that exists.
 
         Raises:
-            IndexFileError: the folder has an `index.json` that is not an index's.
-            OSError: the disk is full or not writable; the index saved before is still there.
+            IndexFileError: the keys and payloads are too long to be read back.
+            OSError: it cannot be written; the file that it would replace is still there.
         """
-        index_files.save_index(Path(folder), self._newest(), self._metadata)
+        live = list(self._row_of.values())
+        write_index(
+            Path(path),
+            SavedIndex(
+                metadata=self._metadata,
+                keys=self.keys,
+                payloads=[self._payloads[row] for row in live],
+                rows=self._rows[live],
+            ),
+        )
 
     @classmethod
     def load(
-        cls, folder: str | Path, *, backend: str = "auto", device: str = "cpu"
+        cls, path: str | Path, *, backend: str = "auto", device: str = "cpu"
     ) -> EmbeddingIndex:
-        """Loads a saved index; the folder is not changed.
+        """Loads a saved index, which anybody may have written.
 
         Args:
-            folder: where it was saved.
+            path: where it was saved.
             backend: as for a new index.
             device: as for a new index.
 
         Raises:
-            IndexFileError: the folder holds no index, or one that is truncated, altered,
-                incomplete or of another version.
+            IndexFileError: the file is missing, damaged, no index, or larger than the free memory.
             BackendError: as for a new index.
         """
-        saved = index_files.load_index(Path(folder))
+        saved = read_index(Path(path))
         index = cls(
-            saved.rows.shape[1],
-            dtype=saved.rows.dtype.name,
-            backend=backend,
-            device=device,
-            metadata=saved.metadata,
+            saved.rows.shape[1], dtype=saved.rows.dtype.name, backend=backend, device=device
         )
-        index._table = RowTable(
-            snapshot_of(saved.rows, saved.inverse_norms, saved.keys, saved.payloads)
-        )
+        index._metadata = saved.metadata
+        index._append(saved.keys, saved.rows, saved.payloads)
         return index
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _newest(self) -> Snapshot:
-        return self._table.snapshot
+    def _units(self, vectors: object, *, label: Callable[[int], str]) -> Floats:
+        """Vectors [N, D] scaled to unit length."""
+        array = real_array(vectors)
+        if array.ndim != 2 or array.shape[1] != self.dimension:
+            raise VectorError(
+                f"vectors have shape {list(array.shape)} instead of [rows, {self.dimension}], the "
+                "dimension that the index was made for"
+                + (": one vector is a matrix of one row, v[None, :]" if array.ndim == 1 else "")
+            )
+        return unit_rows(array, label=label)
 
-    def _stored(self, vectors: object, keys: Sequence[str]) -> tuple[Rows, Floats]:
-        """The vectors of keys as they are kept, and their inverse norms."""
+    def _stored(self, vectors: object, keys: Sequence[str]) -> Rows:
+        """The vectors of keys as they are kept."""
         array = real_array(vectors)
         if array.ndim == 2 and len(array) != len(keys):
             raise VectorError(
                 f"{len(array)} vectors for {len(keys)} keys: pass one row per key, in their order"
             )
-        units = unit_rows(
-            array, dimension=self.dimension, label=lambda row: f"the vector of key {keys[row]!r}"
-        )
+        units = self._units(array, label=lambda row: f"the vector of key {keys[row]!r}")
         rows: Rows = units.astype(self.dtype, copy=False)
-        norms: Floats = inverse_norms(rows)
-        return rows, norms
-
-    def _rows_of(self, keys: Iterable[str], *, remedy: str) -> list[int]:
-        rows = []
-        for key in keys:
-            row = self._table.find(key)
-            if row is None:
-                raise EntryError(f"key {key!r} is not in the index: {remedy}")
-            rows.append(row)
         return rows
+
+    def _row(self, key: str, *, remedy: str) -> int:
+        row = self._row_of.get(key)
+        if row is None:
+            raise EntryError(f"key {key!r} is not in the index: {remedy}")
+        return row
+
+    def _append(self, keys: Sequence[str], rows: Rows, payloads: Sequence[str | None]) -> None:
+        """Adds rows at the end; room is made by doubling."""
+        start, end = len(self._keys), len(self._keys) + len(keys)
+        norms = inverse_norms(rows)
+        if end > len(self._rows):
+            room = max(end, 2 * len(self._rows))
+            self._rows = _grown(self._rows[:start], room)
+            self._inverse_norms = _grown(self._inverse_norms[:start], room)
+        self._rows[start:end] = rows
+        self._inverse_norms[start:end] = norms
+        self._keys += keys
+        self._payloads += payloads
+        self._row_of.update(zip(keys, range(start, end), strict=True))
+
+    def _drop(self, keys: Sequence[str]) -> None:
+        """Removes keys; where few rows are left, they move together."""
+        # A new array, by which a copy on a device sees that more than its end is new.
+        self._inverse_norms = self._inverse_norms.copy()
+        self._inverse_norms[[self._row_of.pop(key) for key in keys]] = 0.0
+        if len(self) < len(self._keys) - len(self):
+            live = list(self._row_of.values())
+            self._rows, self._inverse_norms = self._rows[live], self._inverse_norms[live]
+            self._keys = list(self._row_of)
+            self._payloads = [self._payloads[row] for row in live]
+            self._row_of = {key: row for row, key in enumerate(self._keys)}
+
+
+class _Sent:
+    """An array's copy on a device, to which only what is new at its end is sent.
+
+    Args:
+        device: anything that torch takes; the tests use "cpu".
+    """
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._array: np.ndarray[Any, Any] | None = None
+        self._tensor: Any = None
+        self._count = 0
+
+    def following(self, array: Rows | Floats, count: int) -> Tensor:
+        """The first `count` rows of an array, all of which are sent if it is another array."""
+        import torch
+
+        if array is not self._array:
+            dtype = torch.float16 if array.dtype == np.float16 else torch.float32
+            self._tensor = torch.empty(array.shape, dtype=dtype, device=self._device)
+            self._array, self._count = array, 0
+        if self._count < count:
+            new = torch.from_numpy(array[self._count : count])
+            self._tensor[self._count : count].copy_(new)
+            self._count = count
+        return self._tensor[:count]
+
+
+def _grown(array: Any, room: int) -> Any:  # noqa: ANN401 - an array of any type
+    """A longer array that begins with a given one."""
+    result = np.empty((room, *array.shape[1:]), array.dtype)
+    result[: len(array)] = array
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from importlib import import_module
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     _Search: TypeAlias = Callable[[Any, Any, Any, int], tuple[Any, Any]]
 
 BACKENDS = ("triton", "faiss", "torch", "numpy")
-ARRAY_BACKENDS = frozenset({"faiss", "numpy"})
-"""The backends that search NumPy arrays on a CPU; the others search tensors."""
+# These search NumPy arrays on a CPU; the others search tensors.
+_ARRAY_BACKENDS = frozenset({"faiss", "numpy"})
 # Float16 numbers from which on torch, which converts them 15 times faster than NumPy, is worth it.
 _CONVERTED_BY_TORCH = 1 << 20
 
@@ -90,11 +91,29 @@ def topk_cosine(
         [[0 2]] [[1.    0.707]]
     """
     _check_pair(queries, corpus)
-    asked = vectors.positive(k, "k")
     norms = _norms(corpus, mask, inverse_norms)
-    units = vectors.unit_queries(queries)
-    kept = _taking_part(norms, asked)
-    if kept == 0 or len(queries) == 0:
+    if backend != "auto":
+        check_backend(backend, corpus.device.type if is_tensor(corpus) else "cpu")
+    return topk_of_units(vectors.unit_queries(queries), corpus, norms, k, backend=backend)
+
+
+def topk_of_units(
+    units: Array, corpus: Array, norms: Array, k: int, *, backend: str
+) -> tuple[Array, Array]:
+    """As `topk_cosine`, of unit rows and norms that need no checks.
+
+    Args:
+        units: float32 [Q, D], unit rows.
+        corpus: [N, D], of the kind of `units` and on their device.
+        norms: float32 [N], 1 / ‖row‖; 0 leaves the row out.
+        k: at least 1.
+        backend: "auto", or one that can search there.
+
+    Raises:
+        VectorError: k is not possible.
+    """
+    kept = _taking_part(norms, vectors.positive(k, "k"))
+    if kept == 0 or len(units) == 0:
         return _empty(units, kept)
     device = corpus.device.type if is_tensor(corpus) else "cpu"
     if backend == "auto":
@@ -105,12 +124,11 @@ def topk_cosine(
             dimension=corpus.shape[1],
             dtype=vectors.dtype_name(corpus),
         )
-    else:
-        check_backend(backend, device)
-    search, takes_arrays = search_of(backend, device)
-    if takes_arrays:
-        return _search_arrays(search, units, corpus, norms, kept)
-    return _search_tensors(search, units, corpus, norms, kept)
+    module = import_module(f"llm_kernels.{backend}_search")
+    if backend == "faiss" and device != "cpu":
+        return _search_tensors(module.search_on_gpu, units, corpus, norms, kept)
+    run = _search_arrays if backend in _ARRAY_BACKENDS else _search_tensors
+    return run(module.search, units, corpus, norms, kept)
 
 
 def topk_oracle(
@@ -175,32 +193,9 @@ def choose_backend(
 ) -> str:
     """The backend that `auto` stands for.
 
-    On the CPU, for any number of queries: `numpy` for float32, at every size measured, and
-    `torch` for 16 bits, which NumPy converts slowly, unless the corpus is small. Milliseconds of
-    one search with D = 384, k = 10, float32 unit rows, on two cores of an AMD EPYC (AVX2), NumPy's
-    OpenBLAS, torch 2.13 with MKL, faiss 1.15, medians, the backends in turn:
-
-    | N | Q | numpy | torch | faiss |
-    | --- | --- | --- | --- | --- |
-    | 1,000 | 1 | 0.74 | 2.0 | 0.65 |
-    | 1,000 | 16 | 1.4 | 46 | 7.7 |
-    | 1,000 | 256 | 7.3 | 25 | 19 |
-    | 10,000 | 1 | 1.5 | 10 | 16 |
-    | 10,000 | 16 | 4.0 | 40 | 16 |
-    | 10,000 | 256 | 24 | 60 | 97 |
-    | 100,000 | 1 | 9.1 | 21 | 40 |
-    | 100,000 | 16 | 34 | 65 | 114 |
-    | 100,000 | 256 | 177 | 242 | 1,532 |
-    | 100,000 | 1,024 | 734 | 1,038 | 748 |
-    | 1,000,000 | 1 | 75 | 151 | 157 |
-    | 1,000,000 | 16 | 315 | 318 | 968 |
-    | float16, 1,000 | 1 | 2.0 | 1.6 | 2.6 |
-    | float16, 10,000 | 1 | 12 | 2.7 | 20 |
-    | float16, 100,000 | 1 | 141 | 13 | 215 |
-    | float16, 100,000 | 16 | 156 | 46 | 316 |
-    | float16, 100,000 | 256 | 379 | 311 | 2,001 |
-
-    On a GPU: `triton` where its kernels fit, otherwise `torch`; not measured.
+    On the CPU: `numpy` for float32, which was the fastest at every size measured, and `torch` for
+    16 bits, which NumPy converts slowly, unless the corpus is small. On a GPU: `triton` where its
+    kernels fit, otherwise `torch`; not measured. `benchmarks/similarity_cpu.py` times all of them.
 
     Args:
         device: "cpu", "cuda" or "cuda:1" and the like.
@@ -223,12 +218,26 @@ def choose_backend(
     return "torch" if slow and _unavailable("torch", "cpu") is None else "numpy"
 
 
-def search_of(backend: str, device: str) -> tuple[_Search, bool]:
-    """The search of a backend where the vectors are, and whether it takes NumPy arrays."""
-    module = import_module(f"llm_kernels.{backend}_search")
-    if backend == "faiss" and device != "cpu":
-        return module.search_on_gpu, False
-    return module.search, backend in ARRAY_BACKENDS
+def check_device(device: str) -> None:
+    """Checks that vectors can be kept on a device.
+
+    Raises:
+        BackendError: no device has this name, or it is not here.
+    """
+    if device == "cpu":
+        return
+    if re.fullmatch(r"cuda(:\d+)?", device) is None:
+        raise BackendError(f"no device is called {device!r}: choose 'cpu', 'cuda' or 'cuda:<n>'")
+    if find_spec("torch") is None:
+        raise BackendError(f"device {device!r} needs torch, which is not installed: use 'cpu'")
+    import torch
+
+    number = int(device.partition(":")[2] or 0)
+    if number >= torch.cuda.device_count():
+        raise BackendError(
+            f"device {device!r} is not here: torch finds {torch.cuda.device_count()} GPUs; "
+            "use device 'cpu'"
+        )
 
 
 def check_backend(backend: str, device: str) -> None:
@@ -322,12 +331,10 @@ def _check_column(column: Array, corpus: Array, *, name: str, dtype: str) -> Non
 
 
 def _empty(units: Array, kept: int) -> tuple[Array, Array]:
-    shape = (units.shape[0], kept)
     if is_tensor(units):
-        torch = sys.modules["torch"]
-        scores = torch.empty(shape, dtype=torch.float32, device=units.device)
-        return scores, torch.empty(shape, dtype=torch.int64, device=units.device)
-    return np.empty(shape, np.float32), np.empty(shape, np.int64)
+        scores = units.new_empty((len(units), kept))
+        return scores, scores.long()
+    return np.empty((len(units), kept), np.float32), np.empty((len(units), kept), np.int64)
 
 
 def _unavailable(backend: str, device: str) -> str | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from llm_kernels.errors import VectorError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
@@ -36,6 +36,11 @@ def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Whether a value is a torch tensor; torch itself is not imported for the question."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def on_host(array: Array) -> NDArray[Any]:
+    """The numbers of an array or a tensor in NumPy, without loss; bfloat16 becomes float32."""
+    return array.detach().float().cpu().numpy() if is_tensor(array) else array
 
 
 def positive(value: int, name: str) -> int:
@@ -128,14 +133,11 @@ def inverse_norms(rows: Array, *, mask: Array | None = None, name: str = "rows")
         [0.2 0. ]
     """
     check_rows(rows, name=name)
-    if is_tensor(rows) and rows.device.type != "cpu":
-        squares = _device_squares(rows)
-    else:
-        squares = _squares(rows)
+    squares = _squares(rows)
     if mask is not None:
         left_out = ~(mask.cpu().numpy() if is_tensor(mask) else mask)
         squares[left_out] = 1.0
-    _refuse_bad(squares, rows, name=name)
+    _refuse_bad(squares, rows, label=lambda row: f"{name}[{row}]")
     result = (1.0 / np.sqrt(squares)).astype(np.float32)
     if mask is not None:
         result[left_out] = 0.0
@@ -167,19 +169,58 @@ def unit_queries(queries: Array) -> Array:
         [[0.6 0.8]]
     """
     check_rows(queries, name="queries")
-    if not is_tensor(queries):
-        wide = queries.astype(np.float64, order="C")
-        squares = np.einsum("qd,qd->q", wide, wide)
-        _refuse_bad(squares, queries, name="queries")
-        wide /= np.sqrt(squares)[:, None]
-        return wide.astype(np.float32)
-    if queries.device.type == "cpu":
-        as_floats = queries.detach().float().numpy()
-        return sys.modules["torch"].from_numpy(unit_queries(as_floats))
-    wide = queries.detach().double()
-    lengths = wide.square().sum(1)
-    _refuse_bad(lengths.cpu().numpy(), queries, name="queries")
-    return (wide / lengths.sqrt()[:, None]).float()
+    units = unit_rows(on_host(queries), label=lambda row: f"queries[{row}]")
+    if is_tensor(queries):
+        return sys.modules["torch"].from_numpy(units).to(queries.device)
+    return units
+
+
+def unit_rows(rows: NDArray[Any], *, label: Callable[[int], str]) -> Floats:
+    """Rows of any real dtype scaled to unit length, computed in float64 and rounded once.
+
+    Args:
+        rows: [N, D].
+        label: names a row in messages.
+
+    Returns:
+        float32 [N, D].
+
+    Raises:
+        VectorError: as for `inverse_norms`.
+    """
+    result = np.empty(rows.shape, np.float32)
+    for part in blocks(len(rows), max(1, _CHUNK // rows.shape[1])):
+        wide = rows[part].astype(np.float64, order="C")
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.einsum("nd,nd->n", wide, wide)
+        _refuse_bad(squares, wide, label=label, first=part.start)
+        result[part] = wide / np.sqrt(squares)[:, None]
+    return result
+
+
+def real_array(values: object) -> NDArray[Any]:
+    """Numbers as a NumPy array; an array is returned as it is.
+
+    Args:
+        values: a NumPy array, a torch tensor on any device, or nested lists.
+
+    Raises:
+        VectorError: something that is not real numbers, or nested lists of unequal lengths.
+    """
+    if is_tensor(values):
+        tensor = values.detach().cpu()
+        # NumPy has no bfloat16; float32 holds all of its values.
+        values = (tensor.float() if tensor.itemsize == 2 else tensor).numpy()
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise VectorError(f"vectors are not an array of numbers ({error})") from None
+    if array.dtype.kind not in "fiu":
+        raise VectorError(
+            f"vectors are of dtype {array.dtype}, not real numbers: convert them with "
+            ".astype(numpy.float32)"
+        )
+    return array
 
 
 def blocks(rows: int, size: int) -> Iterator[slice]:
@@ -189,54 +230,49 @@ def blocks(rows: int, size: int) -> Iterator[slice]:
 
 
 def _squares(rows: Array) -> NDArray[np.float64]:
+    """‖row‖² of every row, float64 [N]."""
     count, dimension = rows.shape
     result = np.empty(count, np.float64)
-    for part in blocks(count, max(1, _CHUNK // dimension)):
+    on_device = is_tensor(rows) and rows.device.type != "cpu"
+    for part in blocks(count, max(1, (_CHUNK << 8 if on_device else _CHUNK) // dimension)):
         block = rows[part]
-        if is_tensor(block):
-            wide = block.detach().double().contiguous().numpy()
-        else:
-            wide = block.astype(np.float64, order="C")
+        if is_tensor(block) and on_device:
+            result[part] = block.detach().double().square().sum(1).cpu().numpy()
+            continue
+        wide = on_host(block).astype(np.float64, order="C")
         # einsum adds up every row in the same order; a matrix product need not.
         np.einsum("nd,nd->n", wide, wide, out=result[part])
     return result
 
 
-def _device_squares(rows: Tensor) -> NDArray[np.float64]:
-    result = np.empty(rows.shape[0], np.float64)
-    for part in blocks(rows.shape[0], max(1, (_CHUNK << 8) // rows.shape[1])):
-        result[part] = rows[part].detach().double().square().sum(1).cpu().numpy()
-    return result
+def _refuse_bad(
+    squares: NDArray[np.float64], rows: Array, *, label: Callable[[int], str], first: int = 0
+) -> None:
+    """Names the first row that has no direction, or whose norm is not within the bounds.
 
-
-def _refuse_bad(squares: NDArray[np.float64], rows: Array, *, name: str) -> None:
+    Args:
+        squares: float64 [N], ‖row‖².
+        rows: [N, D], of which row 0 has the number `first`.
+        label: names a row.
+    """
     lowest, greatest = SMALLEST_NORM**2, GREATEST_NORM**2
     # Where a square is NaN both extremes are NaN, and both comparisons are false.
     if not len(squares) or (squares.min() >= lowest and squares.max() <= greatest):
         return
-    good = (squares >= lowest) & (squares <= greatest)
-    first = int(np.argmin(good))
-    row = rows[first].detach().double().cpu().numpy() if is_tensor(rows) else rows[first]
-    raise VectorError(f"{name}[{first}] {fault_of(row, float(np.sqrt(squares[first])))}")
-
-
-def fault_of(row: NDArray[np.floating[Any]], norm: float) -> str:
-    """Why a row [D] cannot be searched, and the remedy: the end of a message that has named it.
-
-    Args:
-        row: one that holds NaN or Inf, is zero, or whose norm is not within the bounds.
-        norm: of the row.
-    """
+    bad = int(np.argmin((squares >= lowest) & (squares <= greatest)))
+    row = on_host(rows[bad])
     finite = np.isfinite(row)
     if not finite.all():
         where = int(np.argmin(finite))
-        return (
+        fault = (
             f"holds {'NaN' if np.isnan(row[where]) else 'Inf'} at position {where}: leave it out "
             "or repair what computed it"
         )
-    if not row.any():
-        return "is zero: a zero vector has no direction, leave it out"
-    return (
-        f"has norm {norm:g}, outside [2^-60, 2^60], where float32 products stay exact to "
-        "rounding: scale it, as cosine similarity ignores its length"
-    )
+    elif not row.any():
+        fault = "is zero: a zero vector has no direction, leave it out"
+    else:
+        fault = (
+            f"has norm {np.sqrt(squares[bad]):g}, outside [2^-60, 2^60], where float32 products "
+            "stay exact to rounding: scale it, as cosine similarity ignores its length"
+        )
+    raise VectorError(f"{label(first + bad)} {fault}")

@@ -5,7 +5,6 @@ at which it writes a bad file. Nothing that reads the result may run code of it,
 over it or believe it.
 """
 
-import hashlib
 import json
 import os
 import pickle
@@ -15,6 +14,9 @@ import struct
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
 
 from .kinds import KINDS, Make, changed, link, run_sql, write
 
@@ -87,18 +89,29 @@ def _fields(**change: object) -> Make:
 # --- indexes -------------------------------------------------------------------------------------
 
 
-def _sealed(**change: object) -> Make:
-    """Changes fields of an `index.json`, whose digest is then right again."""
+def _tensors(**change: np.ndarray) -> Make:
+    """Changes tensors of a saved index."""
 
-    def alter(folder: Path) -> None:
-        fields = json.loads((folder / "index.json").read_bytes()) | change
-        del fields["sha256"]
-        body = ",\n".join(f'"{name}": {json.dumps(value)}' for name, value in fields.items())
-        text = body.encode() + b"\n}\n"
-        digest = hashlib.sha256(text).hexdigest().encode()
-        (folder / "index.json").write_bytes(b'{\n"sha256": "%s",\n%s' % (digest, text))
+    def alter(path: Path) -> None:
+        save_file(
+            load_file(path) | change, path, metadata={"format": "llm-kernels embedding index"}
+        )
 
     return alter
+
+
+def _entries(**change: object) -> Make:
+    """Changes fields of the JSON text in a saved index."""
+
+    def alter(path: Path) -> None:
+        content = json.loads(load_file(path)["entries"].tobytes()) | change
+        _tensors(entries=_bytes(json.dumps(content)))(path)
+
+    return alter
+
+
+def _bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), np.uint8)
 
 
 def name_of(part: object) -> str:
@@ -107,41 +120,36 @@ def name_of(part: object) -> str:
 
 
 def index_alterations() -> list[Alteration]:
-    """Of a folder that `llm-planning index build` saved."""
-    other = {"encoder": {"name": "../" * 40 + "etc", "revision": "\u001b[2J"}, "field": None}
+    """Of a file that `llm-planning index build` saved."""
+    other = {"encoder": {"name": "../" * 40 + "etc", "revision": "\u001b[2J"}}
     return [
-        *_at("index.json", ANY_JSON),
-        *_at(
-            "vectors",
-            [
-                *ANY_FILE,
-                ("gone", Path.unlink),
-                ("a header that claims the file", write(struct.pack("<Q", 1 << 62))),
-            ],
-            "vectors-*.safetensors",
-        ),
-        ("index.lock: a folder", _in("index.lock", KINDS["a folder"])),
-        ("a dimension of a terabyte", _sealed(dimension=10**12)),
-        ("a dimension beyond any array", _sealed(dimension=10**30)),
-        ("no rows of a huge dimension", _sealed(dimension=10**18, keys=[], payloads=[])),
-        ("a dimension of zero", _sealed(dimension=0)),
-        ("a dimension that is true", _sealed(dimension=True)),
-        ("another version", _sealed(version=10**4000)),
-        ("an unknown dtype", _sealed(dtype="object")),
-        (
-            "vectors elsewhere",
-            _sealed(vectors={"file": "vectors-../x.safetensors", "sha256": "../x"}),
-        ),
-        ("vectors that are a list", _sealed(vectors=[])),
-        ("keys that are numbers", _sealed(keys=[1, 2])),
-        ("keys that are an object", _sealed(keys={"a": 1})),
-        ("a key that is a lone surrogate", _sealed(keys=["\ud800"])),
-        ("a key with a zero byte", _sealed(keys=["a\0b"])),
-        ("one key twice", _sealed(keys=["a", "a"])),
-        ("fewer payloads than keys", _sealed(payloads=[])),
-        ("metadata that is a list", _sealed(metadata=[])),
-        ("another encoder", _sealed(metadata=other)),
-        ("an encoder that is a number", _sealed(metadata={"encoder": {"name": 1, "revision": 2}})),
+        *ANY_FILE,
+        ("a header that claims the file", write(struct.pack("<Q", 1 << 62))),
+        ("a pickle that runs code", write(pickle.dumps(_Runs()))),
+        ("a file of another program", lambda path: save_file(load_file(path), path)),
+        ("no rows of a huge dimension", _tensors(vectors=np.empty((0, 10**15), np.float32))),
+        ("a dimension of zero", _tensors(vectors=np.empty((1, 0), np.float32))),
+        ("numbers of another dtype", _tensors(vectors=np.ones((1, 4), np.float64))),
+        ("vectors that are a list", _tensors(vectors=np.ones(4, np.float32))),
+        ("vectors without a direction", _tensors(vectors=np.zeros((1, 4), np.float32))),
+        ("vectors that are not finite", _tensors(vectors=np.full((1, 4), np.nan, np.float32))),
+        ("more vectors than keys", _tensors(vectors=np.ones((2, 4), np.float32))),
+        ("entries of another dtype", _tensors(entries=np.ones(9, np.float32))),
+        ("deep entries", _tensors(entries=_bytes(DEEP))),
+        ("entries that are a list", _tensors(entries=_bytes("[1, 2]"))),
+        ("entries with a huge number", _tensors(entries=_bytes('{"a": 1' + "0" * 5000 + "}"))),
+        ("entries that are no UTF-8", _tensors(entries=np.full(9, 255, np.uint8))),
+        ("entries without keys", _tensors(entries=_bytes('{"metadata": {}, "payloads": [1]}'))),
+        ("keys that are numbers", _entries(keys=[1])),
+        ("keys that are an object", _entries(keys={"a": 1, "b": 2})),
+        ("a key that is a lone surrogate", _entries(keys=["\ud800"])),
+        ("a key with a zero byte", _entries(keys=["a\0b"])),
+        ("one key twice", _entries(keys=["a", "a"])),
+        ("fewer payloads than keys", _entries(payloads=[])),
+        ("payloads that are not finite", _entries(payloads=[float("nan")])),
+        ("metadata that is a list", _entries(metadata=[])),
+        ("another encoder", _entries(metadata=other)),
+        ("an encoder that is a number", _entries(metadata={"encoder": {"name": 1, "revision": 2}})),
     ]
 
 

@@ -87,7 +87,6 @@ _READ_RECORDED = tuple(line.replace("sweep.yaml", "little.yaml") for line in _RE
 _READ_INDEX = (
     "index search {} sofa --json",
     "index search {} 'a table'",
-    "index bench {} --queries 1 -k 1",
     "index build entries.txt --out {}",
 )
 _PLAY = "run uct --model none --task trap-door --set moves=1 --set simulations=2"
@@ -199,11 +198,10 @@ FORMATS: tuple[Format, ...] = (
         "entries of JSON",
         "entries.jsonl",
         JSON_LINES,
-        ("index build {} --out built --key id --json", "index build {} --out built"),
+        ("index build {} --out built",),
     ),
     Format("saved knowledge", "saved.json", JSON, _READ_SAVED),
-    Format("index: its JSON", "index", JSON, _READ_INDEX, inside="index.json"),
-    Format("index: its vectors", "index", ANY_FILE, _READ_INDEX, inside="*.safetensors"),
+    Format("index: its file", "index", ANY_FILE, _READ_INDEX),
     Format("recorded ledger", "recorded", table(ledgers.alterations()), _READ_RECORDED),
     Format("ledger: its file", "ledger", ANY_FILE, _READ_LEDGER, inside="ledger.sqlite"),
     Format("ledger: a trace", "ledger", ANY_FILE, _READ_LEDGER, inside="traces/*"),
@@ -243,7 +241,6 @@ FORMATS: tuple[Format, ...] = (
         in_cache=True,
     ),
     Format("folder of transitions", "transitions", FOLDER, _READ_TRANSITIONS, in_cache=True),
-    Format("folder of an index", "index", FOLDER, _READ_INDEX),
     Format("folder of a ledger", "ledger", FOLDER, _READ_LEDGER),
     Format("folder of stories", "story", FOLDER, _STORIES),
     Format("folder of problems", "blocks", FOLDER, _READ_BLOCKS),

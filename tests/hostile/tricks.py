@@ -205,7 +205,6 @@ SIGNALLED = (
     "sweep run long.yaml --out out",
     "sweep run long.yaml --dry-run --samples 2",
     "sweep resume ledger",
-    "index bench --rows 20000 --queries 16",
     "doctor",
     "run --list",
     "view ledger --live",

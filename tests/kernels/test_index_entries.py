@@ -35,7 +35,7 @@ def index():
         (["c", "c"], TWO, None, "key 'c' comes twice"),
         ("cd", TWO, None, r"string 'cd', not a list of keys: pass \['cd'\]"),
         ([3], ONE, None, "key 3 is a int: keys are strings"),
-        (["c\udc80"], ONE, None, r"key 'c\\udc80' cannot be written as UTF-8"),
+        (["c\udc80"], ONE, None, r"key 'c\\udc80' is not a JSON value .*surrogates"),
         (["c"], TWO, None, "2 vectors for 1 keys"),
         (["c", "d"], ONE, None, "1 vectors for 2 keys"),
         (["c"], [1.0, 0.0], None, "one vector is a matrix of one row"),
@@ -55,17 +55,14 @@ def index():
         (["c"], ONE, [{"x": {1, 2}}], "payload of key 'c' is not a JSON value"),
         (["c"], ONE, [{"x": [(1, 2)]}], "payload of key 'c' is .* JSON cannot give back"),
         (["c"], ONE, [{1: 2}], "payload of key 'c' is .* JSON cannot give back"),
-        (["c"], ONE, ["\ud800"], "payload of key 'c' cannot be written as UTF-8"),
-        (["c"], ONE, [deep(101)], "payload of key 'c' is nested more than 100 levels"),
+        (["c"], ONE, ["\ud800"], "payload of key 'c' is not a JSON value .*surrogates"),
         (["c"], ONE, [deep(100_000)], "payload of key 'c' is not a JSON value"),
     ],
 )
 def test_what_add_refuses_changes_nothing(index, keys, vectors, payloads, message):
-    before = index._table.snapshot
     with pytest.raises(SimilarityError, match=message) as caught:
         index.add(keys, vectors, payloads)
     assert isinstance(caught.value, EntryError | VectorError)
-    assert index._table.snapshot is before
     assert index.keys == ("a", "b")
     assert "c" not in index
 
@@ -80,15 +77,14 @@ def test_what_add_refuses_changes_nothing(index, keys, vectors, payloads, messag
     ],
 )
 def test_what_update_refuses_changes_nothing(index, keys, vectors, payloads, message):
-    before = index._table.snapshot
     with pytest.raises(SimilarityError, match=message):
         index.update(keys, vectors, payloads)
-    assert index._table.snapshot is before
+    assert index.keys == ("a", "b")
+    assert index.vector("a").tolist() == [1, 0]
     assert index.payload("a") == {"n": 1}
 
 
 def test_what_remove_refuses_changes_nothing(index):
-    before = index._table.snapshot
     for keys, message in (
         (["a", "z"], "key 'z' is not in the index"),
         (["a", "a"], "key 'a' comes twice"),
@@ -96,7 +92,7 @@ def test_what_remove_refuses_changes_nothing(index):
     ):
         with pytest.raises(EntryError, match=message):
             index.remove(keys)
-    assert index._table.snapshot is before
+    assert index.keys == ("a", "b")
 
 
 def test_looking_up_a_key_that_is_not_there(index):

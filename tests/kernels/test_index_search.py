@@ -2,9 +2,10 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+import torch
 
 from llm_kernels.errors import BackendError, VectorError
-from llm_kernels.index import EmbeddingIndex, Match
+from llm_kernels.index import EmbeddingIndex, Match, _Sent
 from llm_kernels.similarity import topk_oracle
 
 NEEDS_FAISS = pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is not installed")
@@ -127,7 +128,7 @@ def test_float16_halves_the_rows_and_is_right_to_three_digits():
     for index in (single, half):
         index.add(names(50), corpus)
     assert half.dtype == "float16"
-    assert half._table.snapshot.rows.nbytes * 2 == single._table.snapshot.rows.nbytes
+    assert half._rows.nbytes * 2 == single._rows.nbytes
     for one, other in zip(
         single.search_batch(queries, 50), half.search_batch(queries, 50), strict=True
     ):
@@ -137,7 +138,6 @@ def test_float16_halves_the_rows_and_is_right_to_three_digits():
 
 
 def test_vectors_are_unit_rows_whatever_kind_they_come_as():
-    torch = pytest.importorskip("torch")
     values = [[1, 2, 2], [0, 0, -3]]
     kinds = [
         values,
@@ -160,7 +160,7 @@ def test_growth_is_amortised():
     buffers, copied = [], 0
     for number, row in enumerate(normal(1000, 4)):
         index.add([str(number)], row[None])
-        buffer = index._table.snapshot.rows
+        buffer = index._rows
         if not buffers or buffer is not buffers[-1]:
             buffers.append(buffer)
             copied += number
@@ -168,7 +168,7 @@ def test_growth_is_amortised():
     assert copied < 2 * 1000
     bulk = EmbeddingIndex(4)
     bulk.add(names(1000), normal(1000, 4))
-    assert len(bulk._table.snapshot.rows) == 1000  # no room to spare before it is needed
+    assert len(bulk._rows) == 1000  # no room to spare before it is needed
 
 
 def test_removed_rows_are_given_up_when_they_are_most():
@@ -176,49 +176,82 @@ def test_removed_rows_are_given_up_when_they_are_most():
     corpus = normal(100, 4)
     index.add(names(100), corpus, list(range(100)))
     index.remove(names(50))
-    assert index._table.snapshot.count == 100
-    before = index._table.snapshot
+    assert len(index._rows) == 100
     index.remove(["k50"])
-    after = index._table.snapshot
-    assert (after.count, after.live, len(after.rows)) == (49, 49, 49)
-    assert after.generation == before.generation + 1
-    assert (before.count, before.live) == (100, 50)  # a reader that has it goes on with it
-    assert before.keys[99] == "k99"
+    assert len(index._rows) == len(index._keys) == 49
     assert index.keys == tuple(f"k{row}" for row in range(51, 100))
     assert [index.payload(key) for key in index.keys] == list(range(51, 100))
     assert index.search(corpus[77], 1)[0].key == "k77"
     for _ in range(300):  # one entry updated over and over
         index.update(["k60"], corpus[60][None])
-    assert index._table.snapshot.count <= 99
+    assert len(index._keys) <= 99
     assert index.search(corpus[60], 1)[0] == Match("k60", pytest.approx(1), 60)
 
 
-def test_an_interrupted_write_leaves_no_trace(monkeypatch):
-    index = EmbeddingIndex(2)
-    index.add(["a"], [[1, 0]], ["kept"])
-    index.add(["b"], [[0, 1]])
-    index.remove(["b"])  # room in the buffers, rows to write over
+@pytest.fixture
+def sent(monkeypatch):
+    """How many rows of how many dimensions were sent to a device."""
+    numbers = []
+    from_numpy = torch.from_numpy
 
-    def interrupt(after):
-        raise KeyboardInterrupt
+    def counted(array):
+        numbers.append(array.shape)
+        return from_numpy(array)
 
+    monkeypatch.setattr(torch, "from_numpy", counted)
+    return numbers
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_only_what_is_new_is_sent_to_a_device(sent, dtype):
+    array = np.zeros((20, 3), dtype)
+    array[:12] = normal(12, 3)
+    copy = _Sent("cpu")
+    for count, number in ((10, 10), (10, 0), (12, 2)):
+        sent.clear()
+        found = copy.following(array, count)
+        assert sum(shape[0] for shape in sent) == number
+        assert str(found.dtype) == f"torch.{dtype}"
+        np.testing.assert_array_equal(found.numpy(), array[:count])
+    sent.clear()
+    np.testing.assert_array_equal(copy.following(array.copy(), 12).numpy(), array[:12])
+    assert sent == [(12, 3)]
+
+
+def test_a_copy_that_failed_is_made_anew(monkeypatch):
+    copy, array = _Sent("cpu"), normal(8, 3)
+    copy.following(array, 4)
     with monkeypatch.context() as patch:
-        patch.setattr(index._table, "_publish", interrupt)
-        for write in (
-            lambda: index.add(["lost", "too"], [[0, 1], [1, 1]], ["x", "y"]),
-            lambda: index.update(["a"], [[0, 1]], ["new"]),
-        ):
-            with pytest.raises(KeyboardInterrupt):
-                write()
-    assert index.keys == ("a",)
-    assert "lost" not in index
-    assert index.payload("a") == "kept"
-    index.add(["c", "lost"], [[0, 1], [0, 1]], ["pc", "pl"])
-    assert [(match.key, match.payload) for match in index.search([0, 1], 3)] == [
-        ("c", "pc"),
-        ("lost", "pl"),
-        ("a", "kept"),
-    ]
+        patch.setattr(torch, "from_numpy", lambda _: torch.ones(9))
+        with pytest.raises(RuntimeError):
+            copy.following(array, 8)
+    np.testing.assert_array_equal(copy.following(array, 8).numpy(), array)
+
+
+def test_any_sequence_of_writes_is_followed_on_a_device():
+    rng = np.random.default_rng(5)
+    there, here = EmbeddingIndex(3, backend="torch"), EmbeddingIndex(3, backend="numpy")
+    there._sent = _Sent("cpu"), _Sent("cpu")
+    following = 0
+    for _ in range(200):
+        kind, keys = rng.integers(4), here.keys
+        vectors = rng.normal(size=(len(keys) + 3, 3))
+        chosen = (
+            list(rng.choice(keys, size=rng.integers(1, len(keys) + 1), replace=False))
+            if keys
+            else []
+        )
+        new = [str(row) for row in range(following, following + int(rng.integers(1, 4)))]
+        for index in (there, here):
+            if kind < 2:
+                index.add(new, vectors[: len(new)])
+            elif kind == 2:
+                index.update(chosen, vectors[: len(chosen)])
+            else:
+                index.remove(chosen)
+        following += len(new)
+        if rng.integers(2):
+            assert there.search_batch(vectors, 9) == here.search_batch(vectors, 9)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +269,6 @@ def test_backends_and_devices_that_are_not_here(options, message):
 
 
 def test_an_array_backend_has_no_device(monkeypatch):
-    torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(BackendError, match=r"'numpy' cannot search here.*CPU"):
         EmbeddingIndex(3, backend="numpy", device="cuda")

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import llm_kernels
 from llm_kernels import (
     available_backends,
-    candidates,
     choose_backend,
     faiss_search,
     inverse_norms,
@@ -42,9 +41,11 @@ def by_torch(queries, corpus, norms, k):
 
 def by_torch_as_on_a_device(queries, corpus, norms, k):
     """What runs on a GPU: matrix product, top k and merge in torch."""
-    source = torch_search.TensorSource(torch.from_numpy(corpus), torch.from_numpy(norms))
     with mock.patch.object(torch_search, "_BLOCK", 1 << 10):
-        return torch_search.search_on_device(torch.from_numpy(queries), source, k)
+        found = torch_search.search_on_device(
+            torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
+        )
+    return tuple(side.numpy() for side in found)
 
 
 def by_faiss_in_blocks(queries, corpus, norms, k):
@@ -109,13 +110,9 @@ def by_faiss_as_on_a_gpu(queries, corpus, norms, k):
 
 
 def by_numpy_in_blocks(queries, corpus, norms, k):
-    """Blocks so small that thresholds, pruning and groups of queries come into play."""
-    with (
-        mock.patch.multiple(
-            numpy_search, _BLOCK_SCORES=96, _QUERIES=3, _SMALL_SCORES=0, _FEW_ROWS=0
-        ),
-        mock.patch.multiple(candidates, _TABLE=16, _TOGETHER=7),
-    ):
+    """Blocks so small that groups of rows and of queries come into play, and rows beyond them."""
+    small = {"SPARE": 1, "_BLOCK_SCORES": 96, "_QUERIES": 3, "_FEW_SCORES": 0, "_GROUPS": 1}
+    with mock.patch.multiple(numpy_search, **small, _SUMMED=64):
         return numpy_search.search(queries, corpus, norms, k)
 
 
@@ -247,12 +244,11 @@ def test_torch_reads_every_dtype(dtype):
     drawn = normal(rng, 4, 33)
     asked = unit_queries(drawn)
     expected = topk_oracle(drawn, corpus.float().numpy(), 7, inverse_norms=norms.numpy())
-    with mock.patch.object(torch_search, "_CONVERTED", 1 << 10):
+    with mock.patch.object(numpy_search, "_CONVERTED", 1 << 10):
         found = torch_search.search(torch.from_numpy(asked), corpus, norms, 7)
     assert_same(expected, [side.numpy() for side in found], str(dtype))
-    source = torch_search.TensorSource(corpus, norms)
-    found = torch_search.search_on_device(torch.from_numpy(asked), source, 7)
-    assert_same(expected, found, str(dtype))
+    found = torch_search.search_on_device(torch.from_numpy(asked), corpus, norms, 7)
+    assert_same(expected, [side.numpy() for side in found], str(dtype))
 
 
 def rounded_to_tf32(scores_of):
@@ -326,7 +322,6 @@ def test_faiss_searches_on_a_gpu_if_it_is_built_for_one(monkeypatch):
     with GpuFaiss().installed():
         check_backend("faiss", "cuda:1")
         assert "faiss" in available_backends(device="cuda:1")
-        assert similarity.search_of("faiss", "cuda:1") == (faiss_search.search_on_gpu, False)
     with GpuFaiss(gpus=0).installed(), pytest.raises(BackendError, match="finds no GPU: `nvid"):
         check_backend("faiss", "cuda:1")
     monkeypatch.delattr(GpuFaiss, "StandardGpuResources")
@@ -338,7 +333,6 @@ def test_faiss_searches_on_a_gpu_if_it_is_built_for_one(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(BackendError, match=r"faiss cannot be imported: "):
         check_backend("faiss", "cuda:1")
-    assert similarity.search_of("faiss", "cpu") == (faiss_search.search, True)
 
 
 def test_faiss_searches_on_the_gpu_of_the_tensors():
@@ -356,10 +350,10 @@ def test_faiss_on_a_gpu_has_a_greatest_k():
     norms = inverse_norms(corpus)
     asked = torch.tensor([[1.0, 0.0]])
     with GpuFaiss().installed():
-        _, rows = faiss_search.search_on_gpu(asked, corpus, norms, 2_016)
-        assert rows[0].tolist() == list(range(2_016))
-        with pytest.raises(VectorError, match=r"k is 2017; .* has 1 to 2016: use backend 'torch'"):
-            faiss_search.search_on_gpu(asked, corpus, norms, 2_017)
+        _, rows = faiss_search.search_on_gpu(asked, corpus, norms, 2_032)
+        assert rows[0].tolist() == list(range(2_032))
+        with pytest.raises(VectorError, match=r"k is 2033; .* has 1 to 2032: use backend 'torch'"):
+            faiss_search.search_on_gpu(asked, corpus, norms, 2_033)
 
 
 def test_the_kernels_are_launched_on_the_device_of_the_corpus(monkeypatch):

@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from llm_kernels import VectorError, inverse_norms, unit_queries
-from llm_kernels.sources import Scaling
 
 
 def test_inverse_norms_by_hand():
@@ -87,20 +86,3 @@ def test_bad_rows_are_named(kind, bad, message):
 def test_what_cannot_be_read(rows, message):
     with pytest.raises(VectorError, match=message):
         unit_queries(rows)
-
-
-def test_rows_of_almost_unit_length_are_not_scaled():
-    close = Scaling.of(np.float32([1, 1 + 2.0**-23]), 16)
-    assert close.unit
-    assert close.complete
-    assert close.margin == pytest.approx(2 * (24 * 2.0**-24 + 2.0**-23), rel=1e-5)
-    far = Scaling.of(np.float32([1, 1.001]), 16)
-    assert not far.unit
-    assert far.margin == pytest.approx(2 * 24 * 2.0**-24, rel=1e-5)
-    assert not Scaling.of(np.float32([1, 0]), 16).complete
-
-
-def test_rounded_inputs_widen_the_margin():
-    exact = Scaling.of(np.float32([1]), 16)
-    rounded = Scaling.of(np.float32([1]), 16, input_error=2.0**-11)
-    assert rounded.margin - exact.margin == pytest.approx(4 * 2.0**-11, rel=1e-3)

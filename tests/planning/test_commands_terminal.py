@@ -20,6 +20,7 @@ from llm_planning import watching
 from llm_planning.experiments.display import Display
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.scheduler import Progress
+from llm_serving.models import resolve
 from llm_serving.request import Completion, ModelIdentity, Usage
 from llm_serving.response_store import ResponseCache
 from llm_serving.vector_store import EncoderIdentity, VectorCache
@@ -75,13 +76,15 @@ def test_keys_and_metadata_of_an_index(tmp_path):
     assert SHOWN in shown("index", "search", tmp_path / "index", "sofa", code=1)
 
 
-def test_matches_of_an_index(capsys):
-    from llm_kernels import Match
-    from llm_planning.commands import index
-
-    index._print_matches(EVIL, (Match(EVIL, 0.5, {"text": f"{EVIL}\n"}),), field="text")
-    out = harmless(capsys.readouterr().out)
-    assert out.count(SHOWN) == 3
+def test_matches_of_an_index(tmp_path):
+    found = resolve("all-minilm-l6-v2")
+    encoder = {"name": "all-minilm-l6-v2", "revision": found.revision}
+    index = EmbeddingIndex(384, metadata={"encoder": encoder})
+    index.add([f"{EVIL}\n", "b"], np.eye(384)[:2])
+    index.save(tmp_path / "index")
+    told = shown("index", "search", tmp_path / "index", EVIL)
+    assert told.count(SHOWN) == 2
+    assert len(told.splitlines()) == 3
 
 
 def test_names_in_the_caches(tmp_path):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from llm_planning.commands.index_entries import read_json_entries, read_text_entries
+from llm_planning.commands.index import _entries
 from llm_planning.environments.blocksworld.pddl import read_problems
 from llm_planning.environments.cooking.recipes import read_cookbook
 from llm_planning.environments.travel.files import GraphError, read_graph
@@ -61,10 +61,11 @@ def test_traces(tmp_path, end):
 def test_texts_and_json_lines(tmp_path, end):
     path = tmp_path / "entries"
     path.write_bytes(f"{ODD}{end}second{end}".encode())
-    assert [one.text for one in read_text_entries(path).entries] == [ODD, "second"]
-    path.write_bytes(json_lines({"text": ODD}, {"text": "second"}, end=end))
-    read = read_json_entries(path, field="text", key=None)
-    assert [one.text for one in read.entries] == [ODD, "second"]
+    assert _entries(path) == ([ODD, "second"], [None, None])
+    values = {"text": ODD}, {"text": "second"}
+    path = path.with_suffix(".jsonl")
+    path.write_bytes(json_lines(*values, end=end))
+    assert _entries(path) == ([ODD, "second"], list(values))
 
 
 @ends

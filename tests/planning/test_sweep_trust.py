@@ -222,6 +222,6 @@ def test_an_index_does_not_choose_its_encoder(tmp_path, capsys):
     index.save(tmp_path / "theirs")
     code, said = told(capsys, "index", "search", tmp_path / "theirs", "text")
     assert (code, said.count("\n")) == (1, 1)
-    assert f"--model {theirs}" in said
+    assert "if you trust it, name it with --model: {'name': '" in said
     assert told(capsys, "index", "search", tmp_path / "theirs", "text", "--model", theirs)[0] == 1
     assert not (tmp_path / "ran").exists()

@@ -1,4 +1,4 @@
-"""The stores that are tested alike: the response cache, the vector cache, saved indexes."""
+"""The stores that are tested alike: the response cache and the vector cache."""
 
 import hashlib
 import sqlite3
@@ -7,8 +7,6 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from llm_kernels import EmbeddingIndex, IndexFileError
-from llm_serving.cache_file import CacheError
 from llm_serving.request import Completion, ModelIdentity, Scores, Usage
 from llm_serving.response_store import ResponseCache, response_cache_path
 from llm_serving.vector_store import EncoderIdentity, VectorCache, vector_cache_path
@@ -70,47 +68,17 @@ class Vectors:
         return {texts[text]: vector.tobytes() for text, vector in kept.items()}
 
 
-class Index:
-    """A saved index; filling it is a save."""
-
-    value = Vectors.value
-
-    @staticmethod
-    def fill(path, numbers):
-        index = EmbeddingIndex(16)
-        vectors = [np.frombuffer(Index.value(n), np.float32) for n in numbers]
-        index.add(map(str, numbers), vectors, list(numbers))
-        index.save(path)
-
-    @staticmethod
-    def read(path, numbers):
-        index = EmbeddingIndex.load(path)
-        assert [index.payload(one) for one in index.keys] == list(map(int, index.keys))
-        return {n: index.vector(str(n)).tobytes() for n in numbers if str(n) in index}
-
-
 def fill(kind, path, numbers):
-    if kind is Index:
-        Index.fill(path, numbers)
-        return
     with closing(kind.opened(path)) as store:
         wanted = {n: kind.value(n) for n in numbers}
         assert kind.put(store, wanted) == wanted
 
 
 def read(kind, path, numbers):
-    if kind is Index:
-        return Index.read(path, numbers)
     with closing(kind.opened(path)) as store:
         found = kind.get(store, numbers)
         store.stats()
         return found
-
-
-def files(path):
-    """The files of a store, apart from locks and logs."""
-    below = [one for one in path.iterdir() if one.name != "index.lock"] if path.is_dir() else [path]
-    return sorted(below)
 
 
 def altered(path, statement):
@@ -119,5 +87,3 @@ def altered(path, statement):
 
 
 CACHES = pytest.mark.parametrize("kind", [Responses, Vectors])
-STORES = pytest.mark.parametrize("kind", [Responses, Vectors, Index])
-REFUSALS = (CacheError, IndexFileError)

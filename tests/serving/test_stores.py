@@ -1,7 +1,6 @@
 """What all stores promise: what was put stays, in every thread and process.
 
-Stores are the response cache, the vector cache and saved indexes. What an index alone promises of
-its folder is in tests/kernels/test_index_files.py. Damage is in test_stores_damage.py.
+Stores are the response cache and the vector cache. Damage is in test_stores_damage.py.
 """
 
 import hashlib
@@ -20,7 +19,6 @@ import numpy as np
 import pytest
 from stores import (
     CACHES,
-    STORES,
     USAGE,
     Responses,
     Vectors,
@@ -45,7 +43,7 @@ def path(tmp_path):
 # --- what was put --------------------------------------------------------------------------------
 
 
-@STORES
+@CACHES
 def test_what_was_put_comes_back_bit_for_bit(path, kind):
     fill(kind, path, range(40))
     assert read(kind, path, range(50)) == {n: kind.value(n) for n in range(40)}

@@ -9,36 +9,32 @@ from pathlib import Path
 
 import pytest
 from hostile.folders import cache_alterations, name_of
-from stores import CACHES, REFUSALS, STORES, Index, Responses, Vectors, altered, files, fill, read
+from stores import CACHES, Responses, Vectors, altered, fill, read
 
 from llm_serving import cache_file
 from llm_serving.cache_file import CacheError, UnreadableCacheError, remove_cache_file
 from llm_serving.vector_store import VectorCache
 
 
-@STORES
+@CACHES
 def test_no_flipped_byte_is_believed(tmp_path, kind):
     path = tmp_path / "store"
     fill(kind, path, range(8))
     refused = []
-    for file in files(path):
-        content = file.read_bytes()
-        for place in range(0, len(content), 1 if kind is Index else 61):
-            damaged = bytearray(content)
-            damaged[place] ^= 1 << (place % 8)
-            file.write_bytes(damaged)
-            try:
-                found = read(kind, path, range(8))
-                assert all(value == kind.value(n) for n, value in found.items())
-                assert kind is not Index
-                fill(kind, path, range(8))
-            except REFUSALS as error:
-                refused.append(str(error))
-            if kind is not Index:
-                remove_cache_file(path)
-            file.write_bytes(content)
+    content = path.read_bytes()
+    for place in range(0, len(content), 61):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << (place % 8)
+        path.write_bytes(damaged)
+        try:
+            found = read(kind, path, range(8))
+            assert all(value == kind.value(n) for n, value in found.items())
+            fill(kind, path, range(8))
+        except CacheError as error:
+            refused.append(str(error))
+        remove_cache_file(path)
+        path.write_bytes(content)
     assert len(refused) > 10
-    assert kind is not Index or all("or build the index again" in said for said in refused)
     assert read(kind, path, range(8)) == {n: kind.value(n) for n in range(8)}
 
 

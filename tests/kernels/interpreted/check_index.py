@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-from llm_kernels.index import EmbeddingIndex
-from llm_kernels.searcher import DeviceMirror
+from llm_kernels.index import EmbeddingIndex, _Sent
 
 
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_the_index_answers_as_with_numpy(mirrored):
+@pytest.mark.parametrize("sent", [False, True])
+def test_the_index_answers_as_with_numpy(sent):
     rng = np.random.default_rng(0)
     # Signs in 16 dimensions: unit rows and their products are exact, and there are many ties.
     vectors = rng.choice([-1, 1], size=(26, 16))
     queries = rng.choice([-1, 1], size=(2, 16))
     indexes = [EmbeddingIndex(16, backend=backend) for backend in ("triton", "numpy")]
-    if mirrored:
-        indexes[0]._searcher._mirror = DeviceMirror("cpu")
+    if sent:
+        indexes[0]._sent = _Sent("cpu"), _Sent("cpu")
     found = []
     for index in indexes:
         assert index.search_batch(queries, 3) == ((), ())
