@@ -7,19 +7,15 @@ from gymnasium.envs import registration
 from gymnasium.utils.env_checker import check_env
 
 from llm_planning.domain import DomainError
-from llm_planning.environments.bridges.outwards import to_gymnasium
-from llm_planning.environments.bridges.registering import register_domains
+from llm_planning.environments.bridges.outwards import register_domains, to_gymnasium
 
 WORLDS = ("Minecraft", "Blocksworld", "Household", "Travel", "Multiplication", "Textgame")
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """As Gymnasium does for an installed package; the tree's own may not be installed."""
     monkeypatch.setattr(registration, "registry", dict(registration.registry))
-    monkeypatch.setattr(registration, "current_namespace", "llm_planning")
     register_domains()
-    monkeypatch.setattr(registration, "current_namespace", None)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

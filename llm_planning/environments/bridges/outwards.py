@@ -1,7 +1,7 @@
 """Domains of this project as environments of Gymnasium, which are saved and restored at any moment.
 
-`gymnasium.make("llm_planning/Household-v0")` opens one. Actions are numbers of the actions that are
-possible now, or their texts. Observations are texts.
+After `register_domains()`, `gymnasium.make("llm_planning/Household-v0")` opens one. Actions are
+numbers of the actions that are possible now, or their texts. Observations are texts.
 """
 
 from __future__ import annotations
@@ -195,6 +195,16 @@ def to_gymnasium(
         True
     """
     return DomainEnvironment(domain, most=most, render_mode=render_mode)
+
+
+def register_domains() -> None:
+    """Tells Gymnasium every domain: `minecraft-goals` as `llm_planning/MinecraftGoals-v0`."""
+    for name in DOMAINS:
+        gymnasium.register(
+            f"llm_planning/{name.title().replace('-', '')}-v0",
+            entry_point=f"{__name__}:{open_environment.__name__}",
+            kwargs={"domain": name},
+        )
 
 
 def open_environment(
