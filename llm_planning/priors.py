@@ -39,7 +39,7 @@ from llm_planning.settings import ReadWhen, When
 from llm_serving.answers import Constraint, constraint_of, parse
 from llm_serving.engine import draw, filled
 from llm_serving.patterns import words
-from llm_serving.request import Request, Sampling
+from llm_serving.request import Request, Sampling, ScoreRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -270,7 +270,7 @@ class _Asked(Generic[Q]):
     async def exact(self, question: Q) -> Sequence[float]:
         prompt = action_prompt(self._engine, self._wording, question)
         actions = self._wording.actions(question)
-        return (await self._engine.score(prompt, actions, role=ROLE)).logprobs
+        return (await self._engine.score(ScoreRequest(prompt, actions, role=ROLE))).logprobs
 
     async def index(self, question: Q) -> Sequence[float]:
         """MC-DML's log-probabilities, given that the answer is one of the labels.
@@ -409,8 +409,9 @@ class Labels:
             labels: the result of `of`.
         """
         single = len(tuple(self._single(labels))) == len(labels)
-        score = self._engine.score_labels if single else self._engine.score
-        return (await score(prompt, labels, role=role)).logprobs
+        kind: Literal["answers", "labels"] = "labels" if single else "answers"
+        request = ScoreRequest(prompt, tuple(labels), kind=kind, role=role)
+        return (await self._engine.score(request)).logprobs
 
     def _single(self, names: Iterable[str]) -> Iterator[str]:
         """Yields the names that are a single token, each token once."""

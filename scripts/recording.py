@@ -123,9 +123,10 @@ class Babbler(ScriptedEngine):
         self.asked.append(["score", text, list(choices)])
         return [-3 * Random(f"{text} {choice}").random() for choice in choices]
 
-    async def _embed(self, texts: Sequence[str], role: str) -> Any:  # noqa: ANN401 - an array
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> Any:  # noqa: ANN401
+        """Notes the texts, too."""
         self.asked.append([role, list(texts)])
-        return await super()._embed(texts, role)
+        return await super().embed(texts, role=role)
 
 
 # THE TRIALS ---------------------------------------------------------------------------------------

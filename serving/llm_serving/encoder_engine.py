@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from llm_serving.engine import CountingEngine
 from llm_serving.errors import EngineStoppedError, NoModelError
 from llm_serving.request import ModelIdentity
 
@@ -15,13 +14,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llm_serving.encoder import TextEncoder
-    from llm_serving.request import Completion, EncodedPrompt, Prompt, Request, Scores
+    from llm_serving.request import Completion, EncodedPrompt, Prompt, Request, ScoreRequest, Scores
 
 NO_MODEL = "none"
 """The model name that opens this engine."""
 
 
-class EncoderEngine(CountingEngine):
+class EncoderEngine:
     """Serves runs whose questions are all answered by oracles, without loading a model.
 
     It embeds texts; every other request raises `NoModelError`.
@@ -34,7 +33,6 @@ class EncoderEngine(CountingEngine):
     identity = ModelIdentity(name=NO_MODEL, revision=NO_MODEL, dtype=NO_MODEL)
 
     def __init__(self, encoder: TextEncoder | None = None, *, cached: bool = False) -> None:
-        super().__init__()
         self._encoder = encoder
         self._cached = cached
         self._own: TextEncoder | None = None
@@ -56,20 +54,16 @@ class EncoderEngine(CountingEngine):
         """
         _refuse()
 
-    async def _generate(self, request: Request) -> Completion:
+    async def generate(self, request: Request) -> Completion:
+        """As `encode`."""
         _refuse()
 
-    async def _score(
-        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
+    async def score(self, request: ScoreRequest) -> Scores:
+        """As `encode`."""
         _refuse()
 
-    async def _score_labels(
-        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        _refuse()
-
-    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """See `Engine`."""
         if self._closed:
             raise EngineStoppedError(f"the engine {NO_MODEL!r} was closed: open another")
         if self._encoder is None:

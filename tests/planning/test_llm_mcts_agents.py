@@ -402,7 +402,7 @@ class PerfectAnswers(ScriptedEngine):
         state = following(self._task.rules, self._task.start, plan)[-1]
         return str(self._expert.plan(state)[0])
 
-    async def _embed(self, texts, role):
+    async def embed(self, texts, *, role="embed"):
         vectors = np.zeros((len(texts), 4096), np.float32)
         for vector, text in zip(vectors, texts, strict=True):
             np.add.at(vector, [crc32(word.encode()) % 4096 for word in text.split()], 1.0)
