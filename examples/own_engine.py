@@ -14,16 +14,20 @@ from urllib.request import urlopen
 from own_domain import Hanoi
 
 from llm_planning import plan
+from llm_serving.engine import Engine
 from llm_serving.errors import ServingError
 from llm_serving.request import Completion, EncodedPrompt, ModelIdentity, Usage
 
 
-class ChatEngine:
+class ChatEngine(Engine):
     """Answers from a chat service: a coroutine function from messages to a text.
 
     Planners want an answer of a given language, such as one of a list of labels. The service is
-    asked until it says something that holds such an answer.
+    asked until it says something that holds such an answer. It has neither log-probabilities nor
+    vectors.
     """
+
+    abilities = frozenset({"regex"})
 
     def __init__(self, service, name="chat service"):
         self.identity = ModelIdentity(name=name, revision="unknown", dtype="unknown")
@@ -48,17 +52,6 @@ class ChatEngine:
                 text = fitting[-1].group()
                 return Completion(text=text, token_ids=(), finish="stop", usage=Usage(calls=1))
         raise ServingError(f"no answer to {request.role!r} is in {reply!r}")
-
-    async def score(self, request):
-        """A chat service has no log-probabilities."""
-        raise ServingError("this engine has no log-probabilities: set prior to sample or verbal")
-
-    async def embed(self, texts, *, role="embed"):
-        """A chat service has no vectors."""
-        raise ServingError("this engine has no vectors: take a planner that needs none")
-
-    async def aclose(self):
-        """Nothing is open."""
 
 
 async def scripted_service(chat):

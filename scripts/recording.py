@@ -42,7 +42,7 @@ from llm_planning.roles import Engines, RoleSettings, metered, oracles
 from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
 from llm_planning.trace import recording
-from llm_serving.errors import NoModelError
+from llm_serving.errors import UnableError
 from llm_serving.scripted import ScriptedEngine
 
 if TYPE_CHECKING:
@@ -367,7 +367,7 @@ async def record(trial: Trial) -> dict[str, object]:
     with patch.object(oracles, "draw", noted), recording() as trace:
         try:
             found = await trial.prepared.run(metered(Engines(engine)), trial.seed)
-        except (ValueError, NoModelError) as error:
+        except (ValueError, UnableError) as error:
             outcome: list[Any] = [type(error).__name__]
             told: Mapping[str, Any] = {}
         else:

@@ -135,6 +135,7 @@ class CachedEngine:
 
     def __init__(self, engine: Engine, cache: ResponseCache) -> None:
         self.identity = engine.identity
+        self.abilities = engine.abilities
         self._engine = engine
         self._cache = cache
         self._flights: dict[bytes, _Flight] = {}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from llm_serving.errors import EngineStoppedError, NoModelError
-from llm_serving.request import ModelIdentity
+from llm_serving.engine import Engine
+from llm_serving.errors import EngineStoppedError
+from llm_serving.request import Ability, ModelIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,16 +15,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llm_serving.encoder import TextEncoder
-    from llm_serving.request import Completion, EncodedPrompt, Prompt, Request, ScoreRequest, Scores
 
 NO_MODEL = "none"
 """The model name that opens this engine."""
 
 
-class EncoderEngine:
+class EncoderEngine(Engine):
     """Serves runs whose questions are all answered by oracles, without loading a model.
-
-    It embeds texts; every other request raises `NoModelError`.
 
     Args:
         encoder: embeds, and is closed by its owner; None makes one for the first text.
@@ -31,36 +29,13 @@ class EncoderEngine:
     """
 
     identity = ModelIdentity(name=NO_MODEL, revision=NO_MODEL, dtype=NO_MODEL)
+    abilities: frozenset[Ability] = frozenset({"embeddings"})
 
     def __init__(self, encoder: TextEncoder | None = None, *, cached: bool = False) -> None:
         self._encoder = encoder
         self._cached = cached
         self._own: TextEncoder | None = None
         self._closed = False
-
-    def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """Refuses: there is no tokenizer.
-
-        Raises:
-            NoModelError: always.
-        """
-        _refuse()
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Refuses: there is no tokenizer.
-
-        Raises:
-            NoModelError: always.
-        """
-        _refuse()
-
-    async def generate(self, request: Request) -> Completion:
-        """As `encode`."""
-        _refuse()
-
-    async def score(self, request: ScoreRequest) -> Scores:
-        """As `encode`."""
-        _refuse()
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """See `Engine`."""
@@ -82,7 +57,3 @@ class EncoderEngine:
     async def aclose(self) -> None:
         """As `close`."""
         self.close()
-
-
-def _refuse() -> NoReturn:
-    raise NoModelError(f"the model {NO_MODEL!r} answers no questions: name a model")

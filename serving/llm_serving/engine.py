@@ -1,11 +1,14 @@
 """The engine protocol, the meter of usage, and functions for any engine."""
 
+# ruff: noqa: ARG002 - an engine's refusals read no arguments
+
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from llm_serving.errors import UnableError
 from llm_serving.request import Request, ScoreRequest, Usage
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llm_serving.request import (
+        Ability,
         Completion,
         EncodedPrompt,
         ModelIdentity,
@@ -33,8 +37,12 @@ class Engine(Protocol):
     """Answers requests of many callers at once.
 
     Every method may be awaited by any number of coroutines at the same time: an engine batches
-    what is asked at one moment. Any class with these methods is an engine; it need not inherit from
-    anything.
+    what is asked at one moment. Any class with these members is an engine. One that inherits from
+    this class refuses by `UnableError` what it does not define.
+
+    Attributes:
+        identity: which weights answer.
+        abilities: what it can be asked for.
 
     Example:
         >>> import asyncio
@@ -46,10 +54,8 @@ class Engine(Protocol):
         ['north', 'north']
     """
 
-    @property
-    def identity(self) -> ModelIdentity:
-        """Which weights answer."""
-        ...
+    identity: ModelIdentity
+    abilities: frozenset[Ability]
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Applies the chat template and the tokenizer; an encoded prompt stays as it is.
@@ -57,9 +63,8 @@ class Engine(Protocol):
         Raises:
             ServingError: the engine cannot encode this prompt. `TooManyImagesError`: it holds more
                 images than the configuration allows. `RequestFailedError`: the chat template fails.
-                `NoModelError`: the engine has no tokenizer.
         """
-        ...
+        raise UnableError(_lacks(self, "reads no prompts"))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of tokens, those of the chat template included: what `encode` was given.
@@ -67,7 +72,7 @@ class Engine(Protocol):
         Raises:
             ServingError: the engine cannot decode.
         """
-        ...
+        raise UnableError(_lacks(self, "writes no text"))
 
     async def generate(self, request: Request) -> Completion:
         """Writes one answer.
@@ -78,7 +83,7 @@ class Engine(Protocol):
             RequestFailedError: the engine failed on this request.
             EngineStoppedError: the engine is closed or died.
         """
-        ...
+        raise UnableError(_lacks(self, "answers no questions"))
 
     async def score(self, request: ScoreRequest) -> Scores:
         """Exact log-probabilities of choices, in nats.
@@ -89,7 +94,7 @@ class Engine(Protocol):
             PromptTooLongError: prompt and longest choice exceed the context.
             EngineStoppedError: the engine is closed or died.
         """
-        ...
+        raise UnableError(_lacks(self, "gives no log-probabilities"))
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """Unit vectors of texts, shape [texts, dimension].
@@ -98,11 +103,14 @@ class Engine(Protocol):
             TextError: a text has no embedding: it is empty or not valid Unicode.
             EngineStoppedError: the engine is closed.
         """
-        ...
+        raise UnableError(_lacks(self, "embeds no texts"))
 
     async def aclose(self) -> None:
         """Stops the engine; callers still waiting get `EngineStoppedError`."""
-        ...
+
+
+def _lacks(engine: Engine, lacking: str) -> str:
+    return f"the model {engine.identity.name!r} {lacking}: name a model that does"
 
 
 class MeteredEngine:
@@ -131,6 +139,7 @@ class MeteredEngine:
 
     def __init__(self, engine: Engine, *, adapter: str | None = None) -> None:
         self.identity = engine.identity.answering(adapter)
+        self.abilities = engine.abilities
         self.usage: dict[str, Usage] = {}
         self._engine = engine
         self._adapter = adapter

@@ -76,8 +76,8 @@ class UnsupportedEngineError(ServingError):
     """The installed vLLM is missing, or of a version this project has no adapter for."""
 
 
-class NoModelError(ServingError):
-    """A question came to an engine without a language model."""
+class UnableError(ServingError):
+    """An engine was asked for what is not among its abilities."""
 
 
 class AnswerModelError(ServingError):

@@ -252,6 +252,11 @@ class Scores:
     shared: SharedPrompt | None = None
 
 
+Ability: TypeAlias = Literal["regex", "scores", "labels", "embeddings", "pictures"]
+"""What an engine may be able to do: write an answer of a given language, score whole answers, score
+labels of a token each, embed texts, read pictures. Its adapters are in its identity."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taught:
     """What a simulator taught a model.

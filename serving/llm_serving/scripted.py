@@ -8,12 +8,13 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import numpy as np
 
 from llm_serving.errors import EngineStoppedError, ServingError
 from llm_serving.request import (
+    Ability,
     Completion,
     EncodedPrompt,
     Image,
@@ -87,6 +88,8 @@ class ScriptedEngine:
         >>> len(engine.requests)
         3
     """
+
+    abilities: frozenset[Ability] = frozenset(get_args(Ability))
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from llm_serving.dispatcher import Activity
     from llm_serving.models import Adapter, ResolvedModel
-    from llm_serving.request import Image, Prompt, Request, ScoreRequest
+    from llm_serving.request import Ability, Image, Prompt, Request, ScoreRequest
     from llm_serving.scoring import Scored, Submit, Tokens, Way
 
 logger = logging.getLogger(__name__)
@@ -69,6 +69,8 @@ Batches of other shapes round otherwise: logits between 16 and 32 are multiples 
 of 1/64 in float16. A row of another token is off by nats.
 """
 
+
+_ABILITIES: frozenset[Ability] = frozenset({"regex", "scores", "labels", "embeddings"})
 
 _PROMPTS_REMEMBERED = 256
 """The most prompts that stay encoded."""
@@ -162,6 +164,8 @@ class VllmEngine:
             ),
             engine=f"{core.runner} {self.config.scoring} {self.ends} {self._chat.digest}".rstrip(),
         )
+        pictures: set[Ability] = {"pictures"} if self.config.images_per_prompt else set()
+        self.abilities: frozenset[Ability] = _ABILITIES | pictures
         self._spent = Usage()
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)

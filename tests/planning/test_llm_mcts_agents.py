@@ -476,7 +476,7 @@ def test_without_a_model_somebody_has_to_answer():
     ended = invoke("run", "llm-mcts", "--model", "none")
     assert ended.exit_code == 1
     assert ended.stderr == (
-        "error: the model 'none' answers no questions: name a model, or let rules answer "
+        "error: the model 'none' answers no questions: name a model that does, or let rules answer "
         "(--set roles=rules)\n"
     )
 

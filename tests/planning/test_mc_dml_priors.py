@@ -25,7 +25,7 @@ from llm_planning.priors import (
 )
 from llm_planning.settings import SettingsError
 from llm_serving.answers import constraint_of
-from llm_serving.errors import ServingError
+from llm_serving.errors import ServingError, UnableError
 from llm_serving.request import EncodedPrompt
 from llm_serving.scripted import ScriptedEngine
 
@@ -266,6 +266,33 @@ async def test_a_list_longer_than_the_labels_is_numbered_and_scored_whole():
     assert pi[0] > pi[250]
     await make_prior("index", engine)(situation(many[:26]))
     assert seen == ["answers", "labels"]
+
+
+async def test_an_engine_without_label_scores_scores_whole_answers():
+    engine = ScriptedEngine({}, score=lambda text, choices: [-1.0] * len(choices))
+    engine.abilities = frozenset({"scores"})
+    kinds = []
+    score = engine.score
+    engine.score = lambda request: kinds.append(request.kind) or score(request)
+    await make_prior("index", engine)(situation())
+    assert kinds == ["answers"]
+
+
+@pytest.mark.parametrize(
+    ("abilities", "kind", "says"),
+    [
+        ({"regex"}, "exact", "cannot be asked for prior=exact: set prior to sample or verbal$"),
+        ({"scores"}, "verbal", "set prior to exact or index$"),
+        ({"labels"}, "exact", "set prior to index$"),
+        ({"embeddings"}, "sample", "'scripted' answers no questions: name a model that does$"),
+    ],
+)
+def test_an_engine_that_cannot_be_asked_so_is_refused(abilities, kind, says):
+    engine = ScriptedEngine({})
+    engine.abilities = frozenset(abilities)
+    with pytest.raises(UnableError, match=says):
+        make_prior(kind, engine)
+    make_prior("uniform", engine)
 
 
 def test_the_language_of_labels_is_exact():
