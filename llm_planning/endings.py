@@ -101,7 +101,8 @@ def _told(error: BaseException) -> int:
 def _judged(error: BaseException) -> tuple[int, str]:
     """The exit code and the message of an error."""
     if is_ours(error):
-        return REFUSED if isinstance(error, UsageError) else FAILED, str(error)
+        code = REFUSED if isinstance(error, UsageError) else FAILED
+        return code, f"{error}{remedy_of(error)}"
     for kind, code, said in _OTHERS:
         if isinstance(error, kind):
             return code, said(error)
@@ -111,6 +112,17 @@ def _judged(error: BaseException) -> tuple[int, str]:
 def is_ours(error: BaseException) -> bool:
     """Whether an error's class is one of this project's, and so its message is for users."""
     return type(error).__module__.partition(".")[0] in _OURS
+
+
+def remedy_of(error: BaseException) -> str:
+    """What the command line can do about an error of a lower layer, which knows no commands."""
+    from llm_serving.cache_file import CacheError, UnreadableCacheError
+
+    if isinstance(error, UnreadableCacheError):
+        return f" (`llm-planning cache clear --only {error.path.stem}`), or run with `--no-cache`"
+    if isinstance(error, CacheError):
+        return ", or run with `--no-cache`"
+    return ""
 
 
 def _usage(error: Any) -> str:  # noqa: ANN401 - Typer exports no class that has a context

@@ -337,7 +337,7 @@ def _load(
     from llm_serving.cache import CachedEngine
     from llm_serving.encoder import TextEncoder
     from llm_serving.gpu_sharing import share_gpus
-    from llm_serving.response_store import ResponseCache, response_cache_path
+    from llm_serving.stores import ResponseCache, response_cache_path
     from llm_serving.vllm_engine import VllmEngine
 
     answers = (

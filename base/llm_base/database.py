@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 BUSY_SECONDS = 30.0
 """How long a statement waits for another connection."""
+
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 
 _DAMAGE = frozenset(
     {
@@ -62,6 +67,25 @@ def distrust(connection: sqlite3.Connection, *, longest: int) -> None:
     connection.execute("PRAGMA cell_size_check = ON")
 
 
+def has_schema(connection: sqlite3.Connection, statements: tuple[str, ...]) -> bool:
+    """Whether a database has the schema that some statements create, to the letter.
+
+    A view in a table's place may never end, and a trigger may write rows of its own. Line breaks
+    and indents of a statement do not count.
+
+    Args:
+        connection: to the database.
+        statements: `CREATE TABLE` and the like.
+
+    Raises:
+        sqlite3.Error: the database cannot be read.
+        UnicodeDecodeError: its schema is not text.
+    """
+    wanted = _schema_made_by(statements)
+    found = connection.execute(_SCHEMA).fetchmany(len(wanted) + 1)
+    return len(found) == len(wanted) and set(map(_plain, found)) == wanted
+
+
 def tells_of_damage(error: BaseException) -> bool:
     """Whether an error of a read or a write is due to what the file holds.
 
@@ -81,3 +105,16 @@ def _connect(place: str) -> sqlite3.Connection:
     return sqlite3.connect(
         place, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
+
+
+@cache
+def _schema_made_by(statements: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    with closing(connect_to_memory()) as model:
+        for statement in statements:
+            model.execute(statement)
+        return frozenset(map(_plain, model.execute(_SCHEMA)))
+
+
+def _plain(row: Sequence[object]) -> tuple[str, ...]:
+    """A row of the schema, with each run of blanks and line breaks made one blank."""
+    return tuple(" ".join(str(field).split()) for field in row)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from llm_kernels import EmbeddingIndex, Match
     from llm_planning.commands.index_entries import EntryFile
     from llm_serving.encoder import TextEncoder
-    from llm_serving.vector_store import EncoderIdentity
+    from llm_serving.stores import EncoderIdentity
 
 app = typer.Typer(help="Build and search an index of texts by meaning.")
 

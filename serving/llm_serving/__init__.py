@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         Scores,
         Usage,
     )
-    from llm_serving.response_store import ResponseCache
     from llm_serving.scripted import ScriptedEngine
+    from llm_serving.stores import ResponseCache
     from llm_serving.vllm_engine import VllmEngine
 
 __all__ = [
@@ -71,8 +71,8 @@ __getattr__, __dir__ = lazy_exports(
             "Scores",
             "Usage",
         ],
-        "response_store": ["ResponseCache"],
         "scripted": ["ScriptedEngine"],
+        "stores": ["ResponseCache"],
         "vllm_engine": ["VllmEngine"],
     },
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from llm_serving.request import ScoreRequest
-from llm_serving.response_store import Answer
+from llm_serving.stores import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Request,
         Scores,
     )
-    from llm_serving.response_store import ResponseCache
+    from llm_serving.stores import ResponseCache
 
 _AnswerT = TypeVar("_AnswerT", bound=Answer)
 

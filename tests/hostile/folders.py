@@ -393,8 +393,7 @@ def _huge_value(path: Path) -> None:
         table, column = next(
             (table, column)
             for table, column in (
-                ("responses", "value"),
-                ("vectors", "vector"),
+                ("entries", "value"),
                 ("transitions", "text"),
             )
             if table in schema

@@ -26,8 +26,8 @@ from llm_serving.request import (
     ScoreRequest,
     Taught,
 )
-from llm_serving.response_store import ResponseCache
 from llm_serving.scripted import ScriptedEngine
+from llm_serving.stores import ResponseCache
 from llm_serving.vllm_adapter import lora_requests
 from llm_serving.vllm_arguments import engine_arguments, on_gpu
 from llm_serving.vllm_engine import VllmEngine
@@ -102,7 +102,7 @@ async def test_a_cached_engine_keeps_the_answers_of_adapters_apart(tmp_path):
                 )
                 assert scored.usage.replayed == replayed
     assert len(inner.requests) == 3
-    assert {one.name for one in cache.stats().models} == {"base", "base+one", "base+two"}
+    assert {one.name for one in cache.stats().shares} == {"base", "base+one", "base+two"}
     # The engine of a role that always means an adapter shares the answers.
     alone = CachedEngine(MeteredEngine(inner, adapter="one"), cache)
     answer = await alone.generate(Request(prompt="Who?"))

@@ -21,8 +21,8 @@ from llm_serving.request import (
     ScoreRequest,
     Usage,
 )
-from llm_serving.response_store import ResponseCache
 from llm_serving.scripted import ScriptedEngine
+from llm_serving.stores import ResponseCache
 
 MODEL = ModelIdentity(name="tiny", revision="r1", dtype="float32")
 WARM = Sampling(temperature=0.7, seed=5)

@@ -13,8 +13,8 @@ from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.engine import BLOCK, MeteredEngine, draw, filled
 from llm_serving.errors import EngineStoppedError, UnableError
 from llm_serving.request import EncodedPrompt, Message, Request, Sampling, ScoreRequest, Usage
-from llm_serving.response_store import ResponseCache
 from llm_serving.scripted import ScriptedEngine
+from llm_serving.stores import ResponseCache
 
 CHAT = (Message("system", "Be brief."), Message("user", "Is the sky blue? Yes or No?"))
 WARM = Sampling(temperature=1.0, max_tokens=6, seed=7)

@@ -25,8 +25,8 @@ from llm_serving.cache import CachedEngine
 from llm_serving.config import EngineConfig
 from llm_serving.errors import ServingError
 from llm_serving.request import Image, Message, Request, Sampling, ScoreRequest
-from llm_serving.response_store import ResponseCache
 from llm_serving.scoring import trie_scores
+from llm_serving.stores import ResponseCache
 from llm_serving.vllm_engine import VllmEngine
 
 CONTEXT = 8192
