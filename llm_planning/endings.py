@@ -117,11 +117,14 @@ def is_ours(error: BaseException) -> bool:
 def remedy_of(error: BaseException) -> str:
     """What the command line can do about an error of a lower layer, which knows no commands."""
     from llm_serving.cache_file import CacheError, UnreadableCacheError
+    from llm_serving.errors import UnfetchedModelError
 
     if isinstance(error, UnreadableCacheError):
         return f" (`llm-planning cache clear --only {error.path.stem}`), or run with `--no-cache`"
     if isinstance(error, CacheError):
         return ", or run with `--no-cache`"
+    if isinstance(error, UnfetchedModelError):
+        return f" (`llm-planning models fetch {error.model}`)"
     return ""
 
 
