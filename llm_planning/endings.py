@@ -116,6 +116,8 @@ def is_ours(error: BaseException) -> bool:
 
 def remedy_of(error: BaseException) -> str:
     """What the command line can do about an error of a lower layer, which knows no commands."""
+    if not type(error).__module__.startswith("llm_serving."):
+        return ""
     from llm_serving.cache_file import CacheError, UnreadableCacheError
     from llm_serving.errors import UnfetchedModelError
 

@@ -138,7 +138,8 @@ class MeteredEngine:
     """
 
     def __init__(self, engine: Engine, *, adapter: str | None = None) -> None:
-        self.identity = engine.identity.answering(adapter)
+        model = engine.identity
+        self.identity = model if adapter is None else model.answering(adapter)
         self.abilities = engine.abilities
         self.usage: dict[str, Usage] = {}
         self._engine = engine
