@@ -18,6 +18,7 @@ from llm_serving import encoder as encoder_module
 from llm_serving.cache_file import UnreadableCacheError
 from llm_serving.encoder import TextEncoder
 from llm_serving.errors import EncoderError
+from llm_serving.request import ModelIdentity
 from llm_serving.stores import VectorCache
 
 TEXTS = ("fridge", "kitchen table", "on the kitchen table", "東京 🍎", "fridge ")
@@ -128,6 +129,9 @@ def test_an_engine_embeds_through_the_shared_cache(tmp_path, monkeypatch):
     made = []
 
     class Engine:
+        identity = ModelIdentity(name="m", revision="1", dtype="none")
+        abilities = frozenset()
+
         def __init__(self, config, *, encoder, beside):
             made.append(encoder)
 
