@@ -21,6 +21,7 @@ from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.roles import Engines
 from llm_planning.search import Node
+from llm_serving.engine import MeteredEngine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,18 +33,18 @@ if TYPE_CHECKING:
 EXPANSIONS, ALONE = 32, 3
 
 
-class Recorder:
+class Recorder(MeteredEngine):
     """The engine, remembering what it was asked and how much it wrote."""
 
     def __init__(self, engine: VllmEngine) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self.requests: list[Request] = []
         self.written = 0
 
     async def generate(self, request: Request) -> Completion:
         """Asks the engine."""
         self.requests.append(request)
-        completion = await self.engine.generate(request)
+        completion = await super().generate(request)
         self.written += completion.usage.completion_tokens
         return completion
 

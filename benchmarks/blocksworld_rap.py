@@ -31,6 +31,7 @@ from llm_planning.priors import ROLE, action_prompt, softmax
 from llm_planning.roles import Engines, metered
 from llm_planning.running import prepare_with, run_planner
 from llm_serving.models import resolve
+from llm_serving.request import ScoreRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +120,7 @@ class Ours:
             names = tuple(map(str, world.actions(state)))
             asked = Situation((), world.describe(state), names)
             prompt = action_prompt(self._opened, ActWording(world), asked)
-            return list((await self._opened.score(prompt, names, role=ROLE)).logprobs)
+            return list((await self._opened.score(ScoreRequest(prompt, names, role=ROLE))).logprobs)
 
         async def every() -> list[list[float]]:
             return [await score(world) for world in self._worlds]

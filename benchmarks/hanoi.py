@@ -21,7 +21,7 @@ from harness import Finding, parser, report
 
 from llm_planning import open_uncached_engine, plan
 from llm_serving.cache import CachedEngine
-from llm_serving.response_store import ResponseCache
+from llm_serving.stores import ResponseCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

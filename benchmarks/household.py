@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from llm_planning.priors import Prior
     from llm_planning.search.driver import ExpandAt
     from llm_serving.engine import Engine
-    from llm_serving.request import Prompt, Scores
+    from llm_serving.request import ScoreRequest, Scores
     from llm_serving.vllm_engine import VllmEngine
 
 DEPTH = 30
@@ -221,11 +221,11 @@ class NodeByNode(MeteredEngine):
         self.gap = 0.0
         self._asked = 0
 
-    async def _score(
-        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        scores = await super()._score(prompt, choices, role, adapter)
-        encoded = self._opened.encode(prompt)
+    async def score(self, request: ScoreRequest) -> Scores:
+        """Scores as ours, and some of the questions plainly."""
+        scores = await super().score(request)
+        choices = request.choices
+        encoded = self._opened.encode(request.prompt)
         prompted = len(encoded.token_ids)
         written = sum(len(self._opened.choice_tokens(choice)) for choice in choices)
         self.tokens += len(choices) * prompted + written
@@ -286,7 +286,7 @@ def decision(task: Task) -> Finding:
         raise AnswersDifferError("asked at the second visit, the tree is another")
     if lazily.action != created.action:
         raise AnswersDifferError(f"{lazily.action!r} is chosen, not {created.action!r}")
-    usage = ours.counters.roles["prior"]
+    usage = ours.usage["prior"]
     return Finding(
         label=f"one decision of {SETTINGS.simulations} simulations, node by node over ours",
         measured=peer.seconds / lazily.seconds,

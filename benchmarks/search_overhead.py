@@ -31,7 +31,8 @@ from llm_planning.planners.tree_of_options.settings import FeasibleSearchSetting
 from llm_planning.roles import Engines
 from llm_planning.search import Edge, Evaluation, Node, by_means, edges_below, search, select_by_ucb
 from llm_serving.dispatcher import Dispatcher
-from llm_serving.request import Completion, Usage
+from llm_serving.engine import Engine
+from llm_serving.request import Ability, Completion, ModelIdentity, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -380,8 +381,11 @@ class InstantCore:
         """Nothing is held."""
 
 
-class InstantEngine:
+class InstantEngine(Engine):
     """The real dispatcher and its thread over an engine that answers at once."""
+
+    identity = ModelIdentity(name="instant", revision="1", dtype="none")
+    abilities: frozenset[Ability] = frozenset({"regex"})
 
     def __init__(self) -> None:
         self.dispatcher: Dispatcher[Request, Completion, InstantCore] = Dispatcher(
@@ -398,7 +402,7 @@ def role_call() -> Finding:
     engine = InstantEngine()
     questions: OptionAsking[Any, Any] = OptionAsking(
         Minecraft(),
-        Engines(engine),  # type: ignore[arg-type]
+        Engines(engine),
         FeasibleSearchSettings(),
         seed=0,
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from bench_engine import engine, forget, role_calls, timed, together
 from harness import Finding, parser, report
 
+from llm_serving.engine import MeteredEngine
 from llm_serving.vllm_adapter import VllmJob
 
 if TYPE_CHECKING:
@@ -30,16 +31,16 @@ PEERS: tuple[StructuredBackend, ...] = ("xgrammar", "guidance")
 PEER_ROLES = ("feasibility", "dynamics")
 
 
-class Recorder:
+class Recorder(MeteredEngine):
     """The engine, remembering requests and completions."""
 
     def __init__(self, engine: VllmEngine) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self.asked: list[tuple[Request, Completion]] = []
 
     async def generate(self, request: Request) -> Completion:
         """Asks the engine."""
-        completion = await self.engine.generate(request)
+        completion = await super().generate(request)
         self.asked.append((request, completion))
         return completion
 

@@ -25,7 +25,7 @@ from harness import AnswersDifferError, Finding, parser, report
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
 from llm_planning.trace_file import summary_of
 from llm_serving.models.folders import CACHE_VARIABLE, cache_folder
-from llm_serving.response_store import ResponseCache
+from llm_serving.stores import ResponseCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

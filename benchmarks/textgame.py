@@ -39,6 +39,7 @@ from llm_planning.planners.mc_dml.settings import FixedDepthSettings
 from llm_planning.priors import action_prompt, make_prior
 from llm_planning.search import edges_below, select_by_puct
 from llm_serving.models.folders import cache_folder
+from llm_serving.request import ScoreRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -303,7 +304,8 @@ def beside_plain(opened: VllmEngine, scored: Sequence[GameSituation]) -> Finding
     """
 
     async def ours(write: Written, situation: GameSituation) -> Sequence[float]:
-        return (await opened.score(write(opened, situation), situation.actions)).logprobs
+        request = ScoreRequest(write(opened, situation), situation.actions)
+        return (await opened.score(request)).logprobs
 
     def ran(ask: Asking) -> tuple[Rows, float]:
         forget(opened)

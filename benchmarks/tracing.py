@@ -126,8 +126,9 @@ class Remembering(ScriptedEngine):
         """As its base, and remembers it, as `VllmEngine` does."""
         return self._encoded(prompt)
 
-    async def _generate(self, request: Request) -> Completion:
-        answer = await super()._generate(request)
+    async def generate(self, request: Request) -> Completion:
+        """As its base, with cached tokens."""
+        answer = await super().generate(request)
         cached = max(0, answer.usage.prompt_tokens - 64)
         return replace(answer, usage=replace(answer.usage, cached_tokens=cached))
 

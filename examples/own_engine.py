@@ -14,21 +14,23 @@ from urllib.request import urlopen
 from own_domain import Hanoi
 
 from llm_planning import plan
-from llm_serving.engine import Counters
+from llm_serving.engine import Engine
 from llm_serving.errors import ServingError
 from llm_serving.request import Completion, EncodedPrompt, ModelIdentity, Usage
 
 
-class ChatEngine:
+class ChatEngine(Engine):
     """Answers from a chat service: a coroutine function from messages to a text.
 
     Planners want an answer of a given language, such as one of a list of labels. The service is
-    asked until it says something that holds such an answer.
+    asked until it says something that holds such an answer. It has neither log-probabilities nor
+    vectors.
     """
+
+    abilities = frozenset({"regex"})
 
     def __init__(self, service, name="chat service"):
         self.identity = ModelIdentity(name=name, revision="unknown", dtype="unknown")
-        self.counters = Counters()
         self._service = service
 
     def encode(self, prompt):
@@ -47,23 +49,9 @@ class ChatEngine:
             reply = await self._service(chat)
             language = request.constraint.regex if request.constraint else r"(?s:.+)"
             if fitting := list(re.finditer(rf"(?<!\w)(?:{language})(?!\w)", reply)):
-                text, usage = fitting[-1].group(), Usage(calls=1)
-                self.counters.record(request.role, usage)
-                return Completion(text=text, token_ids=(), finish="stop", usage=usage)
+                text = fitting[-1].group()
+                return Completion(text=text, token_ids=(), finish="stop", usage=Usage(calls=1))
         raise ServingError(f"no answer to {request.role!r} is in {reply!r}")
-
-    async def score(self, prompt, choices, *, role="score", adapter=None):
-        """A chat service has no log-probabilities."""
-        raise ServingError("this engine has no log-probabilities: set prior to sample or verbal")
-
-    score_labels = score
-
-    async def embed(self, texts, *, role="embed"):
-        """A chat service has no vectors."""
-        raise ServingError("this engine has no vectors: take a planner that needs none")
-
-    async def aclose(self):
-        """Nothing is open."""
 
 
 async def scripted_service(chat):

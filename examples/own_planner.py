@@ -6,6 +6,7 @@ from random import Random
 from own_domain import Hanoi
 
 from llm_planning import Outcome, Settings, execute, open_engine, plan, planner
+from llm_serving import ScoreRequest
 
 
 class BeamSettings(Settings):
@@ -23,7 +24,8 @@ async def beam(run):
     async def ask(state):
         actions = domain.actions(state)
         prompt = f"Goal: {domain.goal}\n\n{domain.describe(state)}\n\nThe best action:"
-        scores = await engine.score(prompt, [f" {action}" for action in actions], role="likely")
+        choices = tuple(f" {action}" for action in actions)
+        scores = await engine.score(ScoreRequest(prompt, choices, role="likely"))
         return list(zip(actions, scores.logprobs, strict=True))
 
     start = domain.start(run.seed)

@@ -96,7 +96,8 @@ def _complained(error: BaseException) -> int:
 
 def _code_and_message(error: BaseException) -> tuple[int, str]:
     if is_ours(error):
-        return REFUSED if isinstance(error, UsageError) else FAILED, str(error)
+        code = REFUSED if isinstance(error, UsageError) else FAILED
+        return code, f"{error}{remedy_of(error)}"
     for kind, code, message_of in _OTHERS:
         if isinstance(error, kind):
             return code, message_of(error)
@@ -120,6 +121,22 @@ def _lost_output() -> OSError | None:
 def is_ours(error: BaseException) -> bool:
     """Whether an error's class is one of this project's, and so its message is for users."""
     return type(error).__module__.partition(".")[0] in _OURS
+
+
+def remedy_of(error: BaseException) -> str:
+    """What the command line can do about an error of a lower layer, which knows no commands."""
+    if not type(error).__module__.startswith("llm_serving."):
+        return ""
+    from llm_serving.cache_file import CacheError, UnreadableCacheError
+    from llm_serving.errors import UnfetchedModelError
+
+    if isinstance(error, UnreadableCacheError):
+        return f" (`llm-planning cache clear --only {error.path.stem}`), or run with `--no-cache`"
+    if isinstance(error, CacheError):
+        return ", or run with `--no-cache`"
+    if isinstance(error, UnfetchedModelError):
+        return f" (`llm-planning models fetch {error.model}`)"
+    return ""
 
 
 def _usage(error: Any) -> str:  # noqa: ANN401 - Typer exports no class that has a context

@@ -177,10 +177,10 @@ def adapted(engine: Engine, name: str) -> Engine:
     Raises:
         AdapterError: the engine has no such adapter.
     """
-    from llm_serving.engine import AdaptedEngine
+    from llm_serving.engine import MeteredEngine
 
     adapter = split_adapter(name)[1]
-    return engine if adapter is None else AdaptedEngine(engine, adapter)
+    return engine if adapter is None else MeteredEngine(engine, adapter=adapter)
 
 
 def model_name(name: str) -> str:
@@ -299,7 +299,7 @@ def serve(
     *,
     cached: bool,
     limits: Mapping[str, object] = MappingProxyType({}),
-) -> Iterator[tuple[list[VllmEngine | EncoderEngine], dict[str, Engine]]]:
+) -> Iterator[tuple[list[VllmEngine], dict[str, Engine]]]:
     """Opens the models of one run, which share the GPUs, and closes them at the end.
 
     Args:
@@ -309,18 +309,19 @@ def serve(
         limits: fields of the configurations to replace.
 
     Yields:
-        The engines beneath the cache of answers, and what each name asks.
+        The engines with a model, beneath the cache of answers, and what each name asks.
 
     Raises:
         ServingError: a model cannot be fetched or served.
     """
     with ExitStack() as opened:
         opened.enter_context(sharing(on_disk=cached))
+        served: list[VllmEngine] = []
+        engines: Sequence[Engine]
         if any(configs.values()):
             served, engines = _load(configs.values(), opened, cached=cached, limits=limits)
         else:
-            served = [opened.enter_context(closing(EncoderEngine(cached=cached))) for _ in configs]
-            engines = served
+            engines = [opened.enter_context(closing(EncoderEngine(cached=cached))) for _ in configs]
         asked = zip(configs, engines, strict=True)
         yield served, {name: adapted(one, name) for names, one in asked for name in names}
 
@@ -331,12 +332,12 @@ def _load(
     *,
     cached: bool,
     limits: Mapping[str, object],
-) -> tuple[list[VllmEngine | EncoderEngine], Sequence[Engine]]:
-    """Loads models with what they share: the engines, without and with the cache of answers."""
+) -> tuple[list[VllmEngine], list[Engine]]:
+    """Loads models with what they share: the engines with a model, and all as they are asked."""
     from llm_serving.cache import CachedEngine
     from llm_serving.encoder import TextEncoder
     from llm_serving.gpu_sharing import share_gpus
-    from llm_serving.response_store import ResponseCache, response_cache_path
+    from llm_serving.stores import ResponseCache, response_cache_path
     from llm_serving.vllm_engine import VllmEngine
 
     answers = (
@@ -344,16 +345,17 @@ def _load(
     )
     # One for all of them, since it takes memory of the GPU, too.
     encoder = opened.enter_context(closing(TextEncoder(cache="shared" if cached else None)))
-    served: list[VllmEngine | EncoderEngine] = []
+    served: list[VllmEngine] = []
+    asked: list[Engine] = []
     for place in share_gpus([*configs]):
-        engine: VllmEngine | EncoderEngine
         if place.config is None:
-            engine = EncoderEngine(encoder)
-        else:
-            config = place.config.model_copy(update=limits)
-            engine = VllmEngine(config, encoder=encoder, beside=place.beside)
+            asked.append(opened.enter_context(closing(EncoderEngine(encoder))))
+            continue
+        config = place.config.model_copy(update=limits)
+        engine = VllmEngine(config, encoder=encoder, beside=place.beside)
         served.append(opened.enter_context(closing(engine)))
-    return served, served if answers is None else [CachedEngine(one, answers) for one in served]
+        asked.append(engine if answers is None else CachedEngine(engine, answers))
+    return served, asked
 
 
 def comes_along(model: str) -> bool:

@@ -38,14 +38,15 @@ from llm_planning.roles import RoleSettings, by_model
 from llm_planning.settings import ReadWhen, When
 from llm_serving.answers import Constraint, constraint_of, parse
 from llm_serving.engine import draw, filled
+from llm_serving.errors import UnableError
 from llm_serving.patterns import words
-from llm_serving.request import Request, Sampling
+from llm_serving.request import Request, Sampling, ScoreRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from llm_serving.engine import Engine
-    from llm_serving.request import EncodedPrompt, Message, Prompt
+    from llm_serving.request import Ability, EncodedPrompt, Message, Prompt
 
     Chat: TypeAlias = tuple[Message, ...]
 
@@ -71,6 +72,14 @@ TEMPERATURE: Mapping[PriorKind, float] = {
     "uniform": 1.0,
 }
 """Temperatures of the softmax: MC-DML's (Section 4.1); 1 keeps the distribution of `exact`."""
+
+ABILITIES: Mapping[PriorKind, frozenset[Ability]] = {
+    "exact": frozenset({"scores"}),
+    "index": frozenset({"labels", "scores"}),
+    "sample": frozenset({"regex"}),
+    "verbal": frozenset({"regex"}),
+}
+"""What an engine must be able to do for each way of asking: one of these."""
 
 SAMPLES = 10
 """Number of draws of `sample`."""
@@ -231,7 +240,11 @@ def make_prior(
         samples: number of these draws.
         absent: log-probability of an action that the answer of `index`, `sample` or `verbal` does
             not contain, in nats.
+
+    Raises:
+        UnableError: the engine cannot be asked so.
     """
+    _refuse_unable(kind, engine)
     asked = _Asked(engine, wording, absent)
     estimate: Callable[[Q], Awaitable[Sequence[float]]] | None
     match kind:
@@ -253,6 +266,19 @@ def make_prior(
     )
 
 
+def _refuse_unable(kind: PriorKind, engine: Engine) -> None:
+    """Refuses an engine that cannot be asked for π in a way, and names the ways that it can."""
+    model = engine.identity.name
+    able = [way for way, some in ABILITIES.items() if some & engine.abilities]
+    if kind in able or kind == "uniform":
+        return
+    if not able:
+        raise UnableError(f"the model {model!r} answers no questions: name a model that does")
+    raise UnableError(
+        f"the model {model!r} cannot be asked for prior={kind}: set prior to {' or '.join(able)}"
+    )
+
+
 def action_prompt(engine: Engine, wording: Wording[Q], question: Q) -> EncodedPrompt:
     """The prompt of `exact`, filled with dashes to the length that is cheapest to score."""
     return filled(engine, lambda length: wording.action(question, dashes=length))
@@ -270,7 +296,7 @@ class _Asked(Generic[Q]):
     async def exact(self, question: Q) -> Sequence[float]:
         prompt = action_prompt(self._engine, self._wording, question)
         actions = self._wording.actions(question)
-        return (await self._engine.score(prompt, actions, role=ROLE)).logprobs
+        return (await self._engine.score(ScoreRequest(prompt, actions, role=ROLE))).logprobs
 
     async def index(self, question: Q) -> Sequence[float]:
         """MC-DML's log-probabilities, given that the answer is one of the labels.
@@ -402,15 +428,17 @@ class Labels:
         """Returns log p(label | prompt), in nats, shape [labels].
 
         Labels of one token each are scored without the end of the answer. Other labels are scored
-        with it, which tells 1 and 12 apart.
+        with it, which tells 1 and 12 apart, and so are all where the engine scores no labels.
 
         Args:
             prompt: a prompt that ends where the answer begins.
             labels: the result of `of`.
         """
         single = len(tuple(self._single(labels))) == len(labels)
-        score = self._engine.score_labels if single else self._engine.score
-        return (await score(prompt, labels, role=role)).logprobs
+        able = "labels" in self._engine.abilities
+        kind: Literal["answers", "labels"] = "labels" if single and able else "answers"
+        request = ScoreRequest(prompt, tuple(labels), kind=kind, role=role)
+        return (await self._engine.score(request)).logprobs
 
     def _single(self, names: Iterable[str]) -> Iterator[str]:
         """Yields the names that are a single token, each token once."""

@@ -37,7 +37,7 @@ from llm_planning.specs import (
     refuse_unfit,
 )
 from llm_planning.trace import tracing
-from llm_serving.errors import NoModelError
+from llm_serving.errors import UnableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -108,8 +108,8 @@ class Prepared:
         )
         try:
             outcome = await self.spec.run(run)
-        except NoModelError as error:
-            raise NoModelError(f"{error}{_or_rules(self.spec)}") from error
+        except UnableError as error:
+            raise UnableError(f"{error}{_or_rules(self.spec)}") from error
         judged = world.judged(outcome.plan)
         if not traits and not judged:
             return outcome

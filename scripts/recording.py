@@ -42,7 +42,7 @@ from llm_planning.roles import Engines, RoleSettings, metered, oracles
 from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
 from llm_planning.trace import recording
-from llm_serving.errors import NoModelError
+from llm_serving.errors import UnableError
 from llm_serving.scripted import ScriptedEngine
 
 if TYPE_CHECKING:
@@ -123,9 +123,10 @@ class Babbler(ScriptedEngine):
         self.asked.append(["score", text, list(choices)])
         return [-3 * Random(f"{text} {choice}").random() for choice in choices]
 
-    async def _embed(self, texts: Sequence[str], role: str) -> Any:  # noqa: ANN401 - an array
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> Any:  # noqa: ANN401
+        """Notes the texts, too."""
         self.asked.append([role, list(texts)])
-        return await super()._embed(texts, role)
+        return await super().embed(texts, role=role)
 
 
 # THE TRIALS ---------------------------------------------------------------------------------------
@@ -366,7 +367,7 @@ async def record(trial: Trial) -> dict[str, object]:
     with patch.object(oracles, "draw", noted), recording() as trace:
         try:
             found = await trial.prepared.run(metered(Engines(engine)), trial.seed)
-        except (ValueError, NoModelError) as error:
+        except (ValueError, UnableError) as error:
             outcome: list[Any] = [type(error).__name__]
             told: Mapping[str, Any] = {}
         else:

@@ -37,7 +37,7 @@ def show(*, as_json: JsonOption = False) -> None:
     console = SafeConsole()
     for kind, stats in content.items():
         console.print(literal(f"{cache_path(kind)}: {summary(kind, stats)}"), soft_wrap=True)
-        table = table_of(stats)
+        table = table_of(kind, stats)
         if table.row_count:
             console.print(table)
 

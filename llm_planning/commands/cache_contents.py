@@ -20,14 +20,25 @@ from llm_planning.environments.textgame.transition_store import (
     transition_stats,
 )
 from llm_serving.cache_file import UnreadableCacheError, remove_cache_file
-from llm_serving.response_store import CacheStats, ResponseCache, response_cache_path
-from llm_serving.vector_store import VectorCache, VectorStats, vector_cache_path
+from llm_serving.stores import (
+    CacheStats,
+    ResponseCache,
+    Store,
+    VectorCache,
+    response_cache_path,
+    vector_cache_path,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-Stats: TypeAlias = CacheStats | VectorStats | TransitionStats
+Stats: TypeAlias = CacheStats | TransitionStats
 
+_COLUMNS = {
+    Kind.RESPONSES: ("model", "dtype"),
+    Kind.VECTORS: ("encoder", "dimension"),
+    Kind.TRANSITIONS: ("game", "states"),
+}
 _UNITS = {Kind.RESPONSES: "answers", Kind.VECTORS: "vectors", Kind.TRANSITIONS: "transitions"}
 
 
@@ -60,21 +71,17 @@ def stats_of(kind: Kind) -> Stats:
     Raises:
         UnreadableCacheError: it cannot be read.
     """
+    if kind is Kind.TRANSITIONS:
+        return transition_stats()
     # Looking must not create the file.
-    exists = os.path.exists(cache_path(kind))
-    match kind:
-        case Kind.RESPONSES if exists:
-            with closing(ResponseCache(response_cache_path())) as responses:
-                return responses.stats()
-        case Kind.RESPONSES:
-            return CacheStats(entries=0, bytes=0, file_bytes=0, models=())
-        case Kind.VECTORS if exists:
-            with closing(VectorCache(vector_cache_path())) as vectors:
-                return vectors.stats()
-        case Kind.VECTORS:
-            return VectorStats(entries=0, bytes=0, file_bytes=0, encoders=())
-        case Kind.TRANSITIONS:
-            return transition_stats()
+    if not os.path.exists(cache_path(kind)):
+        return CacheStats()
+    with closing(_opened(kind)) as cache:
+        return cache.stats()
+
+
+def _opened(kind: Kind) -> Store:
+    return (ResponseCache if kind is Kind.RESPONSES else VectorCache)(cache_path(kind))
 
 
 def content_of(kind: Kind) -> Content:
@@ -95,8 +102,7 @@ def emptied(content: Content) -> int:
         freed = content.path.stat().st_size
         remove_cache_file(content.path)
         return freed
-    opened = ResponseCache if content.kind is Kind.RESPONSES else VectorCache
-    with closing(opened(content.path)) as cache:
+    with closing(_opened(content.kind)) as cache:
         cache.clear()
         return max(0, content.stats.file_bytes - cache.stats().file_bytes)
 
@@ -106,17 +112,15 @@ def summary(kind: Kind, stats: Stats) -> str:
     return f"{stats.entries} {_UNITS[kind]}, {decimal(stats.file_bytes)} on disk"
 
 
-def table_of(stats: Stats) -> Table:
+def table_of(kind: Kind, stats: Stats) -> Table:
     """What a cache holds, by model, encoder or game."""
-    if isinstance(stats, CacheStats):
-        table = Table("model", "revision", "dtype", "answers", "size")
-        rows = [(m.name, m.revision, m.dtype, m.entries, m.bytes) for m in stats.models]
-    elif isinstance(stats, TransitionStats):
-        table = Table("game", "revision", "states", "transitions", "size")
-        rows = [(g.name, g.revision, _states(g), g.entries, g.file_bytes) for g in stats.games]
-    else:
-        table = Table("encoder", "revision", "dimension", "vectors", "size")
-        rows = [(e.name, e.revision, str(e.dimension), e.entries, e.bytes) for e in stats.encoders]
+    name, form = _COLUMNS[kind]
+    table = Table(name, "revision", form, _UNITS[kind], "size")
+    rows = (
+        [(g.name, g.revision, _states(g), g.entries, g.file_bytes) for g in stats.games]
+        if isinstance(stats, TransitionStats)
+        else [(s.name, s.revision, s.form, s.entries, s.bytes) for s in stats.shares]
+    )
     for column in table.columns:
         column.overflow = "fold"
     for column in table.columns[3:]:

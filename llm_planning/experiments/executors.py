@@ -101,10 +101,10 @@ class SerialPool(LocalPool):
         self,
         engines: Callable[[Trial], Engines],
         *,
-        gauges: tuple[VllmEngine | EncoderEngine, ...],
+        gauges: tuple[VllmEngine, ...],
     ) -> None:
         super().__init__(engines, least=1, most=1, gauges=gauges)
-        self._served = [one for one in gauges if not isinstance(one, EncoderEngine)]
+        self._served = gauges
 
     async def run(self, trial: Trial) -> TrialResult:
         """Runs one trial, as `LocalPool` does."""

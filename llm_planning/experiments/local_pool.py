@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from llm_planning.roles import Engines
     from llm_planning.specs import DomainSpec, PlannerSpec
     from llm_serving.dispatcher import Activity
-    from llm_serving.engine import CountingEngine
     from llm_serving.vllm_stats import EngineLoad
 
 SAMPLE_EVERY = 0.25
@@ -72,8 +71,7 @@ class LocalPool:
 
     Args:
         engines: the engines of all trials, or a function from a trial to its engines.
-        gauges: the engines, beneath any response cache, whose load and counters are read. Engines
-            that do not report their load do not change the limit.
+        gauges: the engines, beneath any response cache, whose load is read.
         least: lower bound of the trials in flight.
         most: upper bound of the trials in flight; if it equals `least`, the limit is fixed.
     """
@@ -84,15 +82,14 @@ class LocalPool:
         *,
         most: int,
         least: int = 1,
-        gauges: Sequence[CountingEngine] = (),
+        gauges: Sequence[Gauge] = (),
     ) -> None:
         self._engines = engines if callable(engines) else lambda _: engines
         self._gauges = tuple(gauges)
         self._trials = 0
         self._before = self._now().past
-        self._loaded = [gauge for gauge in self._gauges if isinstance(gauge, Gauge)]
         least = min(least, most)
-        if self._loaded:
+        if self._gauges:
             self._limit = first_limit(least=least, most=most, preempted=self._before.preempted)
         else:
             limit = min(max(BLIND, least), most)
@@ -103,9 +100,9 @@ class LocalPool:
     def limit(self) -> int:
         """Trials that should be in flight now; follows the load of the fullest engine."""
         now = time.monotonic()
-        if self._loaded and now - self._sampled >= SAMPLE_EVERY:
+        if self._gauges and now - self._sampled >= SAMPLE_EVERY:
             self._sampled = now
-            loads = [gauge.load() for gauge in self._loaded]
+            loads = [gauge.load() for gauge in self._gauges]
             preempted = sum(load.preempted for load in loads)
             fullest = replace(max(loads, key=_fullness), preempted=preempted)
             self._limit = next_limit(self._limit, fullest, trials=self._trials)
@@ -125,7 +122,7 @@ class LocalPool:
         """
         self._trials += 1
         try:
-            return await run_trial(trial, self._engines(trial), gauges=self._loaded)
+            return await run_trial(trial, self._engines(trial), gauges=self._gauges)
         finally:
             self._trials -= 1
 
@@ -133,15 +130,14 @@ class LocalPool:
         """Does nothing: the caller that opened the engines closes them."""
 
     def _now(self) -> PoolLoad:
-        loads = [gauge.load() for gauge in self._gauges if isinstance(gauge, Gauge)]
+        loads = [gauge.load() for gauge in self._gauges]
         active = [gauge.activity for gauge in self._gauges if isinstance(gauge, Active)]
-        spent = [gauge.counters.total for gauge in self._gauges]
         return PoolLoad(
             running=sum(load.running for load in loads),
             waiting=sum(load.waiting for load in loads),
-            written_tokens=sum(usage.completion_tokens for usage in spent),
-            prompt_tokens=sum(usage.prompt_tokens for usage in spent),
-            cached_tokens=sum(usage.cached_tokens for usage in spent),
+            written_tokens=sum(load.written_tokens for load in loads),
+            prompt_tokens=sum(load.prompt_tokens for load in loads),
+            cached_tokens=sum(load.cached_tokens for load in loads),
             preempted=sum(load.preempted for load in loads),
             stepping_seconds=sum(activity.stepping_seconds for activity in active),
             waiting_seconds=sum(activity.waiting_seconds for activity in active),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.gpu_check.card import kernel, machine, vision_7b
 from llm_planning.gpu_check.found import Found, describe, many, open_engine, set_vllm_arguments
 from llm_serving.errors import EngineConfigError
-from llm_serving.request import Message, Request, Sampling
+from llm_serving.request import Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import plain_scores, tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, sampling_params
 from llm_serving.vllm_arguments import on_gpu
@@ -35,7 +35,7 @@ LONG = tuple(
     (Message("user", f"{i}. You walk through the cave and find a lamp. " * 6 + "What now?"),)
     for i in range(2)
 )
-ACTIONS = ["go north", "go", "go south", "open the door", "take the lamp"]
+ACTIONS = ("go north", "go", "go south", "open the door", "take the lamp")
 PATTERN = r'\{"act": "(go north|go south|open)", "why": "[a-z ]{1,20}"\}'
 MEBIBYTE = 1 << 20
 
@@ -99,7 +99,7 @@ async def _scores(engine: VllmEngine, *, written: int) -> Found:
     gaps: dict[str, float | None] = {}
 
     async def look(name: str, prompt: Prompt) -> None:
-        scored = (await engine.score(prompt, ACTIONS)).logprobs
+        scored = (await engine.score(ScoreRequest(prompt, ACTIONS))).logprobs
         gaps[name] = _apart(scored, await _plain(engine, prompt))
 
     await look("short prompt first", SHORT)
@@ -111,7 +111,7 @@ async def _scores(engine: VllmEngine, *, written: int) -> Found:
         scored = await way(engine.submit, engine.encode(LONG[0]), sequences, ends=engine.ends)
         gaps[getattr(way, "__name__", "way")] = _apart(scored.logprobs, plain)
     writing = [asyncio.ensure_future(_written(engine, i, written)) for i in range(many())]
-    beside = await asyncio.gather(*(engine.score(prompt, ACTIONS) for prompt in LONG))
+    beside = await asyncio.gather(*(engine.score(ScoreRequest(prompt, ACTIONS)) for prompt in LONG))
     await asyncio.gather(*writing)
     for i, scores in enumerate(beside):
         name = f"beside {len(writing)} requests {i}"
@@ -279,10 +279,11 @@ def adapters(model: str) -> Found:
         return Found(None, reason="the bundled adapter is for smollm2-135m-instruct")
 
     async def look(engine: VllmEngine) -> Found:
-        alone = (await engine.score(LONG[0], ACTIONS)).logprobs
+        alone = (await engine.score(ScoreRequest(LONG[0], ACTIONS))).logprobs
         await engine.forget_prefixes()
         beside, taught = await asyncio.gather(
-            engine.score(LONG[0], ACTIONS), engine.score(LONG[0], ACTIONS, adapter="planner")
+            engine.score(ScoreRequest(LONG[0], ACTIONS)),
+            engine.score(ScoreRequest(LONG[0], ACTIONS, adapter="planner")),
         )
         gap = max(abs(a - b) for a, b in zip(alone, beside.logprobs, strict=True))
         moved = max(abs(a - b) for a, b in zip(alone, taught.logprobs, strict=True))

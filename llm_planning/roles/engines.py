@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence  # noqa: TC003 (a dataclass's field)
+from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,9 +16,11 @@ from llm_serving.request import EncodedPrompt, Message, Usage
 if TYPE_CHECKING:
     from llm_planning.events import Event
     from llm_planning.trace import Trace
-    from llm_serving.engine import Counters, Engine
-    from llm_serving.request import Completion, Prompt, Request, Scores
+    from llm_serving.engine import Engine
+    from llm_serving.request import Completion, Prompt, Request, ScoreRequest, Scores
 
+_ASKED = {"answers": "score", "labels": "score_labels"}
+"""How a trace calls the kinds of scores."""
 
 _PROMPTS_REMEMBERED = 64
 """The most encoded prompts of which a `TracingEngine` keeps the text."""
@@ -80,7 +82,7 @@ class TracingEngine(MeteredEngine):
         if (trace := tracing()) is not None:
             trace.question(
                 completion.usage,
-                **self._asked("generate", request.role, prompt, trace, request.adapter),
+                **self._asked("generate", request, prompt, trace),
                 temperature=request.sampling.temperature,
                 sample=request.sample,
                 answer=completion.text,
@@ -89,57 +91,23 @@ class TracingEngine(MeteredEngine):
             )
         return completion
 
-    async def score(
-        self,
-        prompt: Prompt,
-        choices: Sequence[str],
-        *,
-        role: str = "score",
-        adapter: str | None = None,
-    ) -> Scores:
+    async def score(self, request: ScoreRequest) -> Scores:
         """Scores choices, counts the question and adds it to the trace."""
-        prompts = (prompt, self._text_of(prompt))
-        scores = await super().score(prompt, choices, role=role, adapter=adapter)
-        self._trace_scores("score", role, prompts, choices, scores, adapter=adapter)
-        return scores
-
-    async def score_labels(
-        self,
-        prompt: Prompt,
-        labels: Sequence[str],
-        *,
-        role: str = "score",
-        adapter: str | None = None,
-    ) -> Scores:
-        """Scores labels, counts the question and adds it to the trace."""
-        prompts = (prompt, self._text_of(prompt))
-        scores = await super().score_labels(prompt, labels, role=role, adapter=adapter)
-        self._trace_scores("score_labels", role, prompts, labels, scores, adapter=adapter)
-        return scores
-
-    def _trace_scores(
-        self,
-        method: str,
-        role: str,
-        prompts: tuple[Prompt, Prompt],
-        choices: Sequence[str],
-        scores: Scores,
-        *,
-        adapter: str | None,
-    ) -> None:
+        prompt = self._text_of(request.prompt)
+        scores = await super().score(request)
         if (trace := tracing()) is not None:
-            prompt, text = prompts
             shared: Event = {}
             if scores.shared is not None:
                 shared = {"shared": asdict(scores.shared)}
-                shared |= self._cached_end(prompt, text, scores.shared.cached_tokens)
+                shared |= self._cached_end(request.prompt, prompt, scores.shared.cached_tokens)
             trace.question(
                 scores.usage,
-                **self._asked(method, role, text, trace, adapter),
-                choices=list(choices),
+                **self._asked(_ASKED[request.kind], request, prompt, trace),
+                choices=list(request.choices),
                 logprobs=list(scores.logprobs),
                 **shared,
             )
+        return scores
 
     def _text_of(self, prompt: Prompt) -> Prompt:
         """The text of an encoded prompt, if it is kept; otherwise the prompt as it is."""
@@ -154,10 +122,10 @@ class TracingEngine(MeteredEngine):
         return {} if end is None else {"cached_end": list(end)}
 
     def _asked(
-        self, method: str, role: str, prompt: Prompt, trace: Trace, adapter: str | None
+        self, how: str, request: Request | ScoreRequest, prompt: Prompt, trace: Trace
     ) -> Event:
         """The fields that all questions have. A system message has a line of its own, once."""
-        model = self.identity.answering(adapter).name
+        model = self.identity.answering(request.adapter).name
         system = None
         turns: list[Event] = []
         if isinstance(prompt, str):
@@ -169,7 +137,13 @@ class TracingEngine(MeteredEngine):
                 else:
                     images = {"images": len(message.images)} if message.images else {}
                     turns.append({"role": message.role, "text": message.content, **images})
-        return {"role": role, "model": model, "asked": method, "system": system, "turns": turns}
+        return {
+            "role": request.role,
+            "model": model,
+            "asked": how,
+            "system": system,
+            "turns": turns,
+        }
 
     def _fixed_tokens(self, system: str) -> int | None:
         """Number of first tokens that all prompts with a system message share.
@@ -190,7 +164,7 @@ class TracingEngine(MeteredEngine):
 
 
 def metered(engines: Engines) -> Engines:
-    """Wraps every engine once, with counters of its own.
+    """Wraps every engine once, with a meter of its own.
 
     While a trace is recorded, every question is added to it.
     """
@@ -202,10 +176,9 @@ def metered(engines: Engines) -> Engines:
 
 
 def usage_by_role(engines: Engines) -> dict[str, Usage]:
-    """Returns the usage of all engines, by role."""
-    meters: list[Counters] = [engine.counters for engine in engines.different]
+    """The usage of all engines, by role; one that is not metered counts nothing."""
     usage: dict[str, Usage] = {}
-    for meter in meters:
-        for role, spent in meter.roles.items():
+    for meter in engines.different:
+        for role, spent in meter.usage.items() if isinstance(meter, MeteredEngine) else ():
             usage[role] = usage.get(role, Usage()) + spent
     return usage

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from pydantic import BaseModel
 
 from llm_serving.answers import constraint_of, parse
-from llm_serving.request import Message, Request
+from llm_serving.request import Message, Request, ScoreRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -226,9 +226,9 @@ class ScoringRole(Generic[QuestionT]):
 
     async def __call__(self, question: QuestionT, /) -> Mapping[str, float]:
         """Scores the choices."""
-        choices = self._choices(question)
+        choices = tuple(self._choices(question))
         messages = self._prompt.messages(self._values_of(question))
-        scores = await self._engine.score(messages, choices, role=self.name)
+        scores = await self._engine.score(ScoreRequest(messages, choices, role=self.name))
         return dict(zip(choices, scores.logprobs, strict=True))
 
 

@@ -10,16 +10,24 @@ if TYPE_CHECKING:
     from llm_serving.cache import CachedEngine
     from llm_serving.config import EngineConfig
     from llm_serving.encoder import TextEncoder
-    from llm_serving.engine import AdaptedEngine, Engine, MeteredEngine, draw
+    from llm_serving.engine import Engine, MeteredEngine, draw
     from llm_serving.errors import ServingError
     from llm_serving.name_matcher import NameMatcher
-    from llm_serving.request import Completion, Image, Message, Request, Sampling, Scores, Usage
-    from llm_serving.response_store import ResponseCache
+    from llm_serving.request import (
+        Completion,
+        Image,
+        Message,
+        Request,
+        Sampling,
+        ScoreRequest,
+        Scores,
+        Usage,
+    )
     from llm_serving.scripted import ScriptedEngine
+    from llm_serving.stores import ResponseCache
     from llm_serving.vllm_engine import VllmEngine
 
 __all__ = [
-    "AdaptedEngine",
     "CachedEngine",
     "Completion",
     "Engine",
@@ -31,6 +39,7 @@ __all__ = [
     "Request",
     "ResponseCache",
     "Sampling",
+    "ScoreRequest",
     "Scores",
     "ScriptedEngine",
     "ServingError",
@@ -49,12 +58,21 @@ __getattr__, __dir__ = lazy_exports(
         "cache": ["CachedEngine"],
         "config": ["EngineConfig"],
         "encoder": ["TextEncoder"],
-        "engine": ["AdaptedEngine", "Engine", "MeteredEngine", "draw"],
+        "engine": ["Engine", "MeteredEngine", "draw"],
         "errors": ["ServingError"],
         "name_matcher": ["NameMatcher"],
-        "request": ["Completion", "Image", "Message", "Request", "Sampling", "Scores", "Usage"],
-        "response_store": ["ResponseCache"],
+        "request": [
+            "Completion",
+            "Image",
+            "Message",
+            "Request",
+            "Sampling",
+            "ScoreRequest",
+            "Scores",
+            "Usage",
+        ],
         "scripted": ["ScriptedEngine"],
+        "stores": ["ResponseCache"],
         "vllm_engine": ["VllmEngine"],
     },
 )

@@ -8,10 +8,10 @@ import json
 import struct
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from llm_serving.engine import CountingEngine
-from llm_serving.response_store import Answer
+from llm_serving.request import ScoreRequest
+from llm_serving.stores import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from llm_serving.engine import Engine
+    from llm_serving.engine import AskedT, Engine
     from llm_serving.request import (
         Completion,
         EncodedPrompt,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Request,
         Scores,
     )
-    from llm_serving.response_store import ResponseCache
+    from llm_serving.stores import ResponseCache
 
 _AnswerT = TypeVar("_AnswerT", bound=Answer)
 
@@ -38,15 +38,17 @@ _KEY_VERSION = 2
 _dump = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Request) -> bytes:
-    """The digest of everything that can change a written answer, and of nothing else.
+def request_key(
+    identity: ModelIdentity, prompt: EncodedPrompt, request: Request | ScoreRequest
+) -> bytes:
+    """The digest of everything that can change an answer, and of nothing else.
 
     That is the weights (their revision and dtype, not their name, and the adapter's content), what
-    else of the engine decides its answers, the prompt's tokens and images, the sampling parameters,
-    the constraint and, above temperature 0, the seed and the sample index. The role is left out. At
-    temperature 0 so is everything that only a draw depends on, and under a constraint the caller's
-    `max_tokens`, which the constraint's own bound replaces. Without a seed the sample index alone
-    tells draws apart.
+    else of the engine decides its answers, the prompt's tokens and images, and the choices, or the
+    sampling parameters, the constraint and, above temperature 0, the seed and the sample index. The
+    role is left out. At temperature 0 so is everything that only a draw depends on, and under a
+    constraint the caller's `max_tokens`, which the constraint's own bound replaces. Without a seed
+    the sample index alone tells draws apart.
 
     Args:
         prompt: the request's prompt, encoded.
@@ -58,6 +60,25 @@ def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Reques
     Raises:
         AdapterError: the engine has no such adapter as the request names.
     """
+    method, asked = (
+        (request.kind, [request.choices])
+        if isinstance(request, ScoreRequest)
+        else ("generate", _drawn(request))
+    )
+    answering = identity.answering(request.adapter)
+    weights = [answering.revision, answering.dtype, answering.engine]
+    head = _dump([_KEY_VERSION, method, weights, asked]).encode()
+    token_ids = prompt.token_ids
+    # The two lengths say where each part ends, so no two questions have the same bytes.
+    digest = hashlib.sha256(struct.pack("<QQ", len(head), len(token_ids)))
+    digest.update(head)
+    digest.update(struct.pack(f"<{len(token_ids)}I", *token_ids))
+    for image in prompt.images:
+        digest.update(hashlib.sha256(image.data).digest())
+    return digest.digest()
+
+
+def _drawn(request: Request) -> list[object]:
     sampling, constraint = request.sampling, request.constraint
     drawn = (
         [float(sampling.temperature), float(sampling.top_p), sampling.seed, request.sample]
@@ -69,34 +90,7 @@ def generate_key(identity: ModelIdentity, prompt: EncodedPrompt, request: Reques
     )
     # They change greedy answers, too.
     penalties = [float(sampling.presence_penalty), float(sampling.frequency_penalty)]
-    weights = identity.answering(request.adapter)
-    asked = [drawn, bound, sampling.stop, *(penalties if any(penalties) else ())]
-    return _key("generate", weights, prompt, asked)
-
-
-def score_key(
-    identity: ModelIdentity,
-    prompt: EncodedPrompt,
-    choices: Sequence[str],
-    *,
-    method: Literal["score", "labels"],
-    adapter: str | None = None,
-) -> bytes:
-    """The digest of everything that can change log-probabilities, as `generate_key`."""
-    return _key(method, identity.answering(adapter), prompt, [list(choices)])
-
-
-def _key(method: str, identity: ModelIdentity, prompt: EncodedPrompt, asked: list[object]) -> bytes:
-    token_ids = prompt.token_ids
-    weights = [identity.revision, identity.dtype, identity.engine]
-    head = _dump([_KEY_VERSION, method, weights, asked]).encode()
-    # The two lengths say where each part ends, so no two questions have the same bytes.
-    digest = hashlib.sha256(struct.pack("<QQ", len(head), len(token_ids)))
-    digest.update(head)
-    digest.update(struct.pack(f"<{len(token_ids)}I", *token_ids))
-    for image in prompt.images:
-        digest.update(hashlib.sha256(image.data).digest())
-    return digest.digest()
+    return [drawn, bound, sampling.stop, *(penalties if any(penalties) else ())]
 
 
 @dataclass(slots=True)
@@ -108,7 +102,7 @@ class _Flight:
     paid: bool = False
 
 
-class CachedEngine(CountingEngine):
+class CachedEngine:
     """An engine that asks another one only what the cache cannot answer.
 
     With a cache, (prompt, parameters, sample index) names one draw, also at a temperature above 0
@@ -125,9 +119,6 @@ class CachedEngine(CountingEngine):
         engine: is asked what the cache does not hold, and closed with this one.
         cache: keeps the answers. Others may share it; its owner closes it.
 
-    Attributes:
-        counters: everything asked of this object, replays included.
-
     Example:
         >>> import asyncio
         >>> from pathlib import Path
@@ -143,53 +134,30 @@ class CachedEngine(CountingEngine):
     """
 
     def __init__(self, engine: Engine, cache: ResponseCache) -> None:
-        super().__init__()
+        self.identity = engine.identity
+        self.abilities = engine.abilities
         self._engine = engine
         self._cache = cache
         self._flights: dict[bytes, _Flight] = {}
 
-    @property
-    def identity(self) -> ModelIdentity:
-        """Which weights answer."""
-        return self._engine.identity
-
     def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """Applies the chat template and the tokenizer."""
+        """See `Engine`."""
         return self._engine.encode(prompt)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of tokens."""
+        """See `Engine`."""
         return self._engine.decode(token_ids)
 
-    async def _generate(self, request: Request) -> Completion:
-        prompt = self._engine.encode(request.prompt)
-        return await self._ask(
-            generate_key(self.identity, prompt, request),
-            lambda: self._engine.generate(replace(request, prompt=prompt)),
-            self.identity.answering(request.adapter),
-        )
+    async def generate(self, request: Request) -> Completion:
+        """The kept answer; without one, the engine's."""
+        return await self._ask(request, self._engine.generate)
 
-    async def _score(
-        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        encoded = self._engine.encode(prompt)
-        return await self._ask(
-            score_key(self.identity, encoded, choices, method="score", adapter=adapter),
-            lambda: self._engine.score(encoded, choices, role=role, adapter=adapter),
-            self.identity.answering(adapter),
-        )
+    async def score(self, request: ScoreRequest) -> Scores:
+        """As `generate`."""
+        return await self._ask(request, self._engine.score)
 
-    async def _score_labels(
-        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        encoded = self._engine.encode(prompt)
-        return await self._ask(
-            score_key(self.identity, encoded, labels, method="labels", adapter=adapter),
-            lambda: self._engine.score_labels(encoded, labels, role=role, adapter=adapter),
-            self.identity.answering(adapter),
-        )
-
-    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """See `Engine`; a `TextEncoder` has a cache of its own."""
         return await self._engine.embed(texts, role=role)
 
     async def aclose(self) -> None:
@@ -197,19 +165,20 @@ class CachedEngine(CountingEngine):
         await self._engine.aclose()
 
     async def _ask(
-        self,
-        key: bytes,
-        call: Callable[[], Coroutine[Any, Any, _AnswerT]],
-        model: ModelIdentity,
+        self, request: AskedT, call: Callable[[AskedT], Coroutine[Any, Any, _AnswerT]]
     ) -> _AnswerT:
         """The kept answer; without one, the answer of `call`, which is kept from now on."""
+        prompt = self._engine.encode(request.prompt)
+        key = request_key(self.identity, prompt, request)
         started = time.perf_counter()
         answer = self._cache.get(key)
         replayed = 1
         if answer is None:
             flight = self._flights.get(key)
             if flight is None or flight.task.done():
-                flight = _Flight(asyncio.create_task(self._fly(key, call, model)))
+                asked = call(replace(request, prompt=prompt))
+                model = self.identity.answering(request.adapter)
+                flight = _Flight(asyncio.create_task(self._fly(key, asked, model)))
                 # The error may come when the last caller has just left; here it counts as handled.
                 flight.task.add_done_callback(lambda task: task.cancelled() or task.exception())
                 self._flights[key] = flight
@@ -221,9 +190,9 @@ class CachedEngine(CountingEngine):
         return cast("_AnswerT", replace(answer, usage=usage))
 
     async def _fly(
-        self, key: bytes, call: Callable[[], Coroutine[Any, Any, Answer]], model: ModelIdentity
+        self, key: bytes, asked: Coroutine[Any, Any, Answer], model: ModelIdentity
     ) -> Answer:
-        return self._cache.put(key, await call(), model)
+        return self._cache.put(key, await asked, model)
 
     async def _landed(self, key: bytes, flight: _Flight) -> Answer:
         flight.waiters += 1

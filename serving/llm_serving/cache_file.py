@@ -10,22 +10,26 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from llm_base.database import (
     BUSY_SECONDS,
+    Schema,
+    SchemaError,
+    check_schema,
     code_of,
     connect,
     connect_to_memory,
+    create_schema,
     distrust,
     tells_of_damage,
 )
 from llm_base.files import check_target
 from llm_base.quoting import printable
 from llm_serving.errors import ServingError
+from llm_serving.models.folders import CACHE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +44,6 @@ _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 _warned: set[Path] = set()
 """Folders about which a warning was given."""
 _SIDE_FILES = ("-wal", "-shm", "-journal")
-_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 
 
 class CacheError(ServingError):
@@ -48,26 +51,24 @@ class CacheError(ServingError):
 
 
 class UnreadableCacheError(CacheError):
-    """The file is damaged or is not a cache of this kind and version: clearing it helps."""
+    """The file is damaged or is not a cache of this kind and version: removing it helps.
+
+    Attributes:
+        path: of the file.
+    """
+
+    path: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CacheLayout:
+class CacheLayout(Schema):
     """What one kind of cache file looks like.
 
     Attributes:
         name: of the kind, as errors say it: "response cache".
-        clear: what `llm-planning cache clear --only` calls it.
-        application_id: marks files of this kind among all SQLite databases.
-        version: of the tables; another one is refused.
-        tables: statements that create them.
     """
 
     name: str
-    clear: str
-    application_id: int
-    version: int
-    tables: tuple[str, ...]
 
 
 class CacheFile:
@@ -143,10 +144,10 @@ class CacheFile:
 
     def unreadable(self, reason: str) -> UnreadableCacheError:
         """The error that says why this file cannot be read and how to remove it."""
-        return UnreadableCacheError(
-            f"the {self._layout.name} {self.path} {reason}: remove it with "
-            f"`llm-planning cache clear --only {self._layout.clear}`, or run with `--no-cache`"
-        )
+        error = UnreadableCacheError(f"the {self._layout.name} {self.path} {reason}: remove it")
+        # No argument of the error, which another process must be able to make again.
+        error.path = self.path
+        return error
 
     def close(self) -> None:
         """Closes the file; the object cannot be used any more."""
@@ -180,32 +181,20 @@ class CacheFile:
                 time.sleep(0.005)
             self._connection.execute("BEGIN IMMEDIATE")
             if self._is_empty():
-                for statement in self._layout.tables:
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA application_id = {self._layout.application_id}")
-                self._connection.execute(f"PRAGMA user_version = {self._layout.version}")
+                create_schema(self._connection, self._layout)
             self._connection.execute("COMMIT")
-        application, version = self._marks()
-        if application != self._layout.application_id:
-            raise self.unreadable("is another program's SQLite database")
-        if version != self._layout.version:
-            raise self.unreadable(
-                f"has version {version}, and this program reads {self._layout.version}"
-            )
-        if not has_schema(self._connection, self._layout.tables):
-            raise self.unreadable("has other tables than this program makes")
+        try:
+            check_schema(self._connection, self._layout)
+        except SchemaError as error:
+            raise self.unreadable(str(error)) from error
         # With the write-ahead log, a commit that is not flushed survives the death of the process
         # and only the last ones are lost with the machine's power: no entry is worth an fsync.
         self._connection.execute("PRAGMA synchronous = NORMAL")
 
-    def _marks(self) -> tuple[int, int]:
-        (application,) = self._connection.execute("PRAGMA application_id").fetchone()
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        return application, version
-
     def _is_empty(self) -> bool:
-        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        return tables == 0 and self._marks() == (0, 0)
+        """Whether nothing was ever created; only the header is read, as a schema may not end."""
+        marks = ("schema_version", "application_id", "user_version")
+        return not any(self._connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in marks)
 
     def _enter_wal(self) -> bool:
         try:
@@ -222,28 +211,8 @@ class CacheFile:
             return self.unreadable(f"is damaged or not an SQLite database ({reason})")
         return CacheError(
             f"the {self._layout.name} {self.path} cannot be used ({reason}): make its folder "
-            "writable and free disk space there, set LLM_PLANNING_CACHE to another folder, or run "
-            "with `--no-cache`"
+            f"writable and free disk space there, or set {CACHE_VARIABLE} to another folder"
         )
-
-
-def has_schema(connection: sqlite3.Connection, statements: tuple[str, ...]) -> bool:
-    """Whether a database has the schema that some statements create, to the letter.
-
-    A view in a table's place may never end, and a trigger may write rows of its own. Line breaks
-    and indents of a statement do not count.
-
-    Args:
-        connection: to the database.
-        statements: `CREATE TABLE` and the like.
-
-    Raises:
-        sqlite3.Error: the database cannot be read.
-        UnicodeDecodeError: its schema is not text.
-    """
-    wanted = _schema_made_by(statements)
-    found = connection.execute(_SCHEMA).fetchmany(len(wanted) + 1)
-    return len(found) == len(wanted) and set(map(_plain, found)) == wanted
 
 
 def remove_cache_file(path: Path) -> None:
@@ -273,7 +242,7 @@ def _is_writable(path: Path) -> bool:
         if folder not in _warned:
             _warned.add(folder)
             logger.warning(
-                "nothing is added to the caches in %s: %s; with `--no-cache` none is used",
+                "nothing is added to the caches in %s: %s",
                 folder,
                 error,
             )
@@ -293,7 +262,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
         return connect_to_memory()
     connection = _open(path, "mode=ro")
     try:
-        connection.execute(_SCHEMA).fetchone()
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError as error:
         connection.close()
         if code_of(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
@@ -302,16 +271,3 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
         # as long as no process writes to it.
         connection = _open(path, "mode=ro&immutable=1")
     return connection
-
-
-@cache
-def _schema_made_by(statements: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
-    with closing(connect_to_memory()) as model:
-        for statement in statements:
-            model.execute(statement)
-        return frozenset(map(_plain, model.execute(_SCHEMA)))
-
-
-def _plain(row: Sequence[object]) -> tuple[str, ...]:
-    """A row of the schema, with each run of blanks and line breaks made one blank."""
-    return tuple(" ".join(str(field).split()) for field in row)

@@ -18,7 +18,7 @@ from llm_serving.errors import EncoderError, EngineStoppedError, TextError
 from llm_serving.models import names_folder, resolve
 from llm_serving.models.local import check_modules
 from llm_serving.models.reading import quiet_transformers, reading_model
-from llm_serving.vector_store import EncoderIdentity, VectorCache, vector_cache_path
+from llm_serving.stores import EncoderIdentity, VectorCache, vector_cache_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

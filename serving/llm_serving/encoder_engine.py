@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from llm_serving.engine import CountingEngine
-from llm_serving.errors import EngineStoppedError, NoModelError
-from llm_serving.request import ModelIdentity
+from llm_serving.engine import Engine
+from llm_serving.errors import EngineStoppedError
+from llm_serving.request import Ability, ModelIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llm_serving.encoder import TextEncoder
-    from llm_serving.request import Completion, EncodedPrompt, Prompt, Request, Scores
 
 NO_MODEL = "none"
 """The model name that opens this engine."""
 
 
-class EncoderEngine(CountingEngine):
+class EncoderEngine(Engine):
     """Serves runs whose questions are all answered by oracles, without loading a model.
-
-    It embeds texts; every other request raises `NoModelError`.
 
     Args:
         encoder: embeds, and is closed by its owner; None makes one for the first text.
@@ -32,44 +29,16 @@ class EncoderEngine(CountingEngine):
     """
 
     identity = ModelIdentity(name=NO_MODEL, revision=NO_MODEL, dtype=NO_MODEL)
+    abilities: frozenset[Ability] = frozenset({"embeddings"})
 
     def __init__(self, encoder: TextEncoder | None = None, *, cached: bool = False) -> None:
-        super().__init__()
         self._encoder = encoder
         self._cached = cached
         self._own: TextEncoder | None = None
         self._closed = False
 
-    def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """Refuses: there is no tokenizer.
-
-        Raises:
-            NoModelError: always.
-        """
-        _refuse()
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Refuses: there is no tokenizer.
-
-        Raises:
-            NoModelError: always.
-        """
-        _refuse()
-
-    async def _generate(self, request: Request) -> Completion:
-        _refuse()
-
-    async def _score(
-        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        _refuse()
-
-    async def _score_labels(
-        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        _refuse()
-
-    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """See `Engine`."""
         if self._closed:
             raise EngineStoppedError(f"the engine {NO_MODEL!r} was closed: open another")
         if self._encoder is None:
@@ -88,7 +57,3 @@ class EncoderEngine(CountingEngine):
     async def aclose(self) -> None:
         """As `close`."""
         self.close()
-
-
-def _refuse() -> NoReturn:
-    raise NoModelError(f"the model {NO_MODEL!r} answers no questions: name a model")

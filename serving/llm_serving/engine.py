@@ -1,63 +1,48 @@
-"""The engine protocol, the counting of usage, and functions for any engine."""
+"""The engine protocol, the meter of usage, and functions for any engine."""
+
+# ruff: noqa: ARG002 - an engine's refusals read no arguments
 
 from __future__ import annotations
 
 import asyncio
-import time
-from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from llm_serving.request import Usage
+from llm_serving.errors import UnableError
+from llm_serving.request import Request, ScoreRequest, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from llm_serving.request import (
+        Ability,
         Completion,
         EncodedPrompt,
         ModelIdentity,
         Prompt,
-        Request,
         Scores,
     )
 
+AskedT = TypeVar("AskedT", Request, ScoreRequest)
 
 BLOCK = 32
 """B of `filled`: fixed, so that prompts are the same on every engine. vLLM's block has 32 tokens on
 a CPU and 16 on a GPU; with other blocks less is gained."""
 
 
-class Counters:
-    """Usage by role, in the order in which roles first asked."""
-
-    def __init__(self) -> None:
-        self._roles: dict[str, Usage] = {}
-
-    def record(self, role: str, usage: Usage) -> None:
-        """Adds one call's usage to its role."""
-        self._roles[role] = self._roles.get(role, Usage()) + usage
-
-    @property
-    def roles(self) -> Mapping[str, Usage]:
-        """Usage of each role."""
-        return self._roles
-
-    @property
-    def total(self) -> Usage:
-        """Usage of all roles together."""
-        return sum(self._roles.values(), Usage())
-
-
 class Engine(Protocol):
     """Answers requests of many callers at once.
 
     Every method may be awaited by any number of coroutines at the same time: an engine batches
-    what is asked at one moment. Any class with these methods is an engine; it need not inherit from
-    anything.
+    what is asked at one moment. Any class with these members is an engine. One that inherits from
+    this class refuses by `UnableError` what it does not define.
+
+    Attributes:
+        identity: which weights answer.
+        abilities: what it can be asked for.
 
     Example:
         >>> import asyncio
@@ -69,15 +54,8 @@ class Engine(Protocol):
         ['north', 'north']
     """
 
-    @property
-    def identity(self) -> ModelIdentity:
-        """Which weights answer."""
-        ...
-
-    @property
-    def counters(self) -> Counters:
-        """What was asked of this engine so far."""
-        ...
+    identity: ModelIdentity
+    abilities: frozenset[Ability]
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Applies the chat template and the tokenizer; an encoded prompt stays as it is.
@@ -85,9 +63,8 @@ class Engine(Protocol):
         Raises:
             ServingError: the engine cannot encode this prompt. `TooManyImagesError`: it holds more
                 images than the configuration allows. `RequestFailedError`: the chat template fails.
-                `NoModelError`: the engine has no tokenizer.
         """
-        ...
+        raise UnableError(_lacks(self, "reads no prompts"))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of tokens, those of the chat template included: what `encode` was given.
@@ -95,7 +72,7 @@ class Engine(Protocol):
         Raises:
             ServingError: the engine cannot decode.
         """
-        ...
+        raise UnableError(_lacks(self, "writes no text"))
 
     async def generate(self, request: Request) -> Completion:
         """Writes one answer.
@@ -106,50 +83,18 @@ class Engine(Protocol):
             RequestFailedError: the engine failed on this request.
             EngineStoppedError: the engine is closed or died.
         """
-        ...
+        raise UnableError(_lacks(self, "answers no questions"))
 
-    async def score(
-        self,
-        prompt: Prompt,
-        choices: Sequence[str],
-        *,
-        role: str = "score",
-        adapter: str | None = None,
-    ) -> Scores:
-        """Exact log p(choice, terminator | prompt) of each choice, in nats.
-
-        Args:
-            prompt: what the choices answer.
-            choices: action strings; equal ones are scored once. A choice is tokenised by itself,
-                as the text that follows the prompt's last token.
-            role: whose question this is.
-            adapter: name of the engine's adapter that scores; None asks the base model.
+    async def score(self, request: ScoreRequest) -> Scores:
+        """Exact log-probabilities of choices, in nats.
 
         Raises:
-            AdapterError: the engine has no such adapter.
-            ValueError: there is no choice, or an empty one.
+            AdapterError: the engine has no such adapter as the request names.
+            ValueError: there is no choice, an empty one, or a label of several tokens.
             PromptTooLongError: prompt and longest choice exceed the context.
             EngineStoppedError: the engine is closed or died.
         """
-        ...
-
-    async def score_labels(
-        self,
-        prompt: Prompt,
-        labels: Sequence[str],
-        *,
-        role: str = "score",
-        adapter: str | None = None,
-    ) -> Scores:
-        """Exact log p(label | prompt) of labels that are one token each, without a terminator.
-
-        Raises:
-            AdapterError: the engine has no such adapter.
-            ValueError: there is no label, or one of several tokens.
-            PromptTooLongError: the prompt fills the context.
-            EngineStoppedError: the engine is closed or died.
-        """
-        ...
+        raise UnableError(_lacks(self, "gives no log-probabilities"))
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """Unit vectors of texts, shape [texts, dimension].
@@ -158,188 +103,85 @@ class Engine(Protocol):
             TextError: a text has no embedding: it is empty or not valid Unicode.
             EngineStoppedError: the engine is closed.
         """
-        ...
+        raise UnableError(_lacks(self, "embeds no texts"))
 
     async def aclose(self) -> None:
         """Stops the engine; callers still waiting get `EngineStoppedError`."""
-        ...
 
 
-class CountingEngine(ABC):
-    """Counts what callers ask of an engine; every engine of this package counts here.
+def _lacks(engine: Engine, lacking: str) -> str:
+    return f"the model {engine.identity.name!r} {lacking}: name a model that does"
 
-    A subclass answers in the four methods whose names begin with an underscore. The `usage` of an
-    answer is what is counted under the caller's role, once the answer is there. An embedding counts
-    as one call.
+
+class MeteredEngine:
+    """The same engine, with the usage of one planner, trial or session.
+
+    An embedding counts as a call without its time: seconds are those of the answers.
+
+    Args:
+        engine: answers. It stays open when the metered one is closed.
+        adapter: answers every request in the place of the base model; None leaves requests alone.
 
     Attributes:
-        counters: what was asked so far, by role.
-    """
-
-    def __init__(self) -> None:
-        self.counters = Counters()
-
-    async def generate(self, request: Request) -> Completion:
-        """Writes one answer and counts it; see `Engine.generate`."""
-        completion = await self._generate(request)
-        self.counters.record(request.role, completion.usage)
-        return completion
-
-    async def score(
-        self,
-        prompt: Prompt,
-        choices: Sequence[str],
-        *,
-        role: str = "score",
-        adapter: str | None = None,
-    ) -> Scores:
-        """Scores choices and counts it; see `Engine.score`."""
-        scores = await self._score(prompt, choices, role, adapter)
-        self.counters.record(role, scores.usage)
-        return scores
-
-    async def score_labels(
-        self,
-        prompt: Prompt,
-        labels: Sequence[str],
-        *,
-        role: str = "score",
-        adapter: str | None = None,
-    ) -> Scores:
-        """Scores labels and counts it; see `Engine.score_labels`."""
-        scores = await self._score_labels(prompt, labels, role, adapter)
-        self.counters.record(role, scores.usage)
-        return scores
-
-    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """Embeds texts and counts it; see `Engine.embed`."""
-        begun = time.perf_counter()
-        vectors = await self._embed(texts, role)
-        self.counters.record(role, Usage(calls=1, seconds=time.perf_counter() - begun))
-        return vectors
-
-    @abstractmethod
-    async def _generate(self, request: Request) -> Completion: ...
-
-    @abstractmethod
-    async def _score(
-        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
-    ) -> Scores: ...
-
-    @abstractmethod
-    async def _score_labels(
-        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
-    ) -> Scores: ...
-
-    @abstractmethod
-    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]: ...
-
-
-class MeteredEngine(CountingEngine):
-    """The same engine with counters of its own: what one planner, trial or session spent.
-
-    Args:
-        engine: answers, and goes on counting what all its callers ask. It stays open when the
-            metered one is closed.
-
-    Example:
-        >>> import asyncio
-        >>> from llm_serving import MeteredEngine, Request, ScriptedEngine
-        >>> metered = MeteredEngine(ScriptedEngine({"judge": "yes"}))
-        >>> answer = asyncio.run(metered.generate(Request(prompt="Is it done?", role="judge")))
-        >>> metered.counters.roles["judge"].calls
-        1
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Which weights answer."""
-        return self._engine.identity
-
-    def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """Applies the chat template and the tokenizer."""
-        return self._engine.encode(prompt)
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of tokens."""
-        return self._engine.decode(token_ids)
-
-    async def _generate(self, request: Request) -> Completion:
-        return await self._engine.generate(request)
-
-    async def _score(
-        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        return await self._engine.score(prompt, choices, role=role, adapter=adapter)
-
-    async def _score_labels(
-        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        return await self._engine.score_labels(prompt, labels, role=role, adapter=adapter)
-
-    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """Embeds texts and counts a call without its time: seconds are those of the answers."""
-        vectors = await self._embed(texts, role)
-        self.counters.record(role, Usage(calls=1))
-        return vectors
-
-    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
-        return await self._engine.embed(texts, role=role)
-
-    async def aclose(self) -> None:
-        """Leaves the shared engine alone: its owner closes it."""
-
-
-class AdaptedEngine(MeteredEngine):
-    """The same engine, asked for one of its adapters by every request that names none.
-
-    Args:
-        engine: has the adapter. It stays open when the adapted one is closed.
-        adapter: the adapter's name.
+        usage: of each role, in the order in which roles first asked.
 
     Raises:
         AdapterError: the engine has no such adapter.
 
     Example:
         >>> import asyncio
-        >>> from llm_serving import AdaptedEngine, Request, ScriptedEngine
-        >>> from llm_serving.request import AdapterIdentity, ModelIdentity
-        >>> planner = AdapterIdentity(name="planner", revision="1+2")
-        >>> base = ModelIdentity(name="base", revision="1", dtype="none", adapters=(planner,))
-        >>> engine = ScriptedEngine(lambda request: request.adapter or "base", identity=base)
-        >>> asyncio.run(AdaptedEngine(engine, "planner").generate(Request(prompt="Who?"))).text
-        'planner'
+        >>> from llm_serving import MeteredEngine, Request, ScriptedEngine
+        >>> metered = MeteredEngine(ScriptedEngine({"judge": "yes"}))
+        >>> answer = asyncio.run(metered.generate(Request(prompt="Is it done?", role="judge")))
+        >>> metered.usage["judge"].calls
+        1
     """
 
-    def __init__(self, engine: Engine, adapter: str) -> None:
-        super().__init__(engine)
+    def __init__(self, engine: Engine, *, adapter: str | None = None) -> None:
+        model = engine.identity
+        self.identity = model if adapter is None else model.answering(adapter)
+        self.abilities = engine.abilities
+        self.usage: dict[str, Usage] = {}
+        self._engine = engine
         self._adapter = adapter
-        self._identity = engine.identity.answering(adapter)
 
-    @property
-    def identity(self) -> ModelIdentity:
-        """The weights of the base model with the adapter."""
-        return self._identity
+    def encode(self, prompt: Prompt) -> EncodedPrompt:
+        """See `Engine`."""
+        return self._engine.encode(prompt)
 
-    async def _generate(self, request: Request) -> Completion:
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """See `Engine`."""
+        return self._engine.decode(token_ids)
+
+    async def generate(self, request: Request) -> Completion:
+        """Writes one answer and counts it."""
+        completion = await self._engine.generate(self._addressed(request))
+        self._count(request.role, completion.usage)
+        return completion
+
+    async def score(self, request: ScoreRequest) -> Scores:
+        """Scores choices and counts it."""
+        scores = await self._engine.score(self._addressed(request))
+        self._count(request.role, scores.usage)
+        return scores
+
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """Embeds texts and counts a call."""
+        vectors = await self._engine.embed(texts, role=role)
+        self._count(role, Usage(calls=1))
+        return vectors
+
+    async def aclose(self) -> None:
+        """Leaves the shared engine alone: its owner closes it."""
+
+    def _addressed(self, request: AskedT) -> AskedT:
+        if self._adapter is None:
+            return request
         self.identity.answering(request.adapter)
-        return await super()._generate(replace(request, adapter=self._adapter))
+        return replace(request, adapter=self._adapter)
 
-    async def _score(
-        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        self.identity.answering(adapter)
-        return await super()._score(prompt, choices, role, self._adapter)
-
-    async def _score_labels(
-        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        self.identity.answering(adapter)
-        return await super()._score_labels(prompt, labels, role, self._adapter)
+    def _count(self, role: str, usage: Usage) -> None:
+        self.usage[role] = self.usage.get(role, Usage()) + usage
 
 
 async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:

@@ -48,6 +48,18 @@ class UnknownModelError(ServingError):
     """No bundled model, configuration, local folder or cached hub model has this name."""
 
 
+class UnfetchedModelError(UnknownModelError):
+    """A model that is not on this machine, and may be fetched.
+
+    Attributes:
+        model: its name.
+    """
+
+    def __init__(self, message: str, model: str = "") -> None:
+        super().__init__(message)
+        self.model = model
+
+
 class AdapterError(ServingError):
     """An adapter that cannot be served, or a request for one that the engine does not serve."""
 
@@ -76,8 +88,8 @@ class UnsupportedEngineError(ServingError):
     """The installed vLLM is missing, or of a version this project has no adapter for."""
 
 
-class NoModelError(ServingError):
-    """A question came to an engine without a language model."""
+class UnableError(ServingError):
+    """An engine was asked for what is not among its abilities."""
 
 
 class AnswerModelError(ServingError):

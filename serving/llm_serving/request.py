@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llm_base.quoting import quote
@@ -124,6 +124,33 @@ class Request:
     adapter: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreRequest:
+    """Log-probabilities that are asked for.
+
+    Attributes:
+        prompt: what the choices answer.
+        choices: action strings; equal ones are scored once. Each is tokenised by itself, as the
+            text that follows the prompt's last token.
+        kind: "answers" are scored with the terminator, log p(choice, terminator | prompt); "labels"
+            are one token each, log p(label | prompt).
+        role: whose question this is; usage is counted under this name.
+        adapter: name of the engine's adapter that scores; None asks the base model.
+
+    Example:
+        >>> from llm_serving import ScoreRequest
+        >>> ScoreRequest("Which way? A: north, B: south.", ("A", "B"), kind="labels").role
+        'score'
+    """
+
+    prompt: Prompt
+    choices: tuple[str, ...]
+    _: KW_ONLY
+    kind: Literal["answers", "labels"] = "answers"
+    role: str = "score"
+    adapter: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """What calls to an engine cost; usages can be added.
@@ -213,15 +240,21 @@ class Scores:
 
     Example:
         >>> import asyncio
-        >>> from llm_serving import ScriptedEngine
+        >>> from llm_serving import ScoreRequest, ScriptedEngine
         >>> engine = ScriptedEngine({}, score=lambda prompt, choices: [-0.1, -2.3])
-        >>> asyncio.run(engine.score("Which way?", ["north", "south"])).logprobs
+        >>> request = ScoreRequest("Which way?", ("north", "south"))
+        >>> asyncio.run(engine.score(request)).logprobs
         (-0.1, -2.3)
     """
 
     logprobs: tuple[float, ...]
     usage: Usage
     shared: SharedPrompt | None = None
+
+
+Ability: TypeAlias = Literal["regex", "scores", "labels", "embeddings", "pictures"]
+"""What an engine may be able to do: write an answer of a given language, score whole answers, score
+labels of a token each, embed texts, read pictures. Its adapters are in its identity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

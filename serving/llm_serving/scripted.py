@@ -8,19 +8,20 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import numpy as np
 
-from llm_serving.engine import CountingEngine
 from llm_serving.errors import EngineStoppedError, ServingError
 from llm_serving.request import (
+    Ability,
     Completion,
     EncodedPrompt,
     Image,
     ModelIdentity,
     Prompt,
     Request,
+    ScoreRequest,
     Scores,
     Usage,
 )
@@ -49,7 +50,7 @@ class ScriptError(ServingError):
     """The script has no answer, or one that the request does not allow."""
 
 
-class ScriptedEngine(CountingEngine):
+class ScriptedEngine:
     """Answers every request from a script, at once or after a delay.
 
     Tokens are the bytes of UTF-8, and a chat's turns begin with a token of their own. Neither
@@ -66,7 +67,6 @@ class ScriptedEngine(CountingEngine):
             the adapters that requests may ask for.
 
     Attributes:
-        counters: what was asked so far.
         requests: every request, in the order of asking.
         scored: text of the prompt and choices of every scoring, labels included.
         embedded: the texts of every embedding.
@@ -89,6 +89,8 @@ class ScriptedEngine(CountingEngine):
         3
     """
 
+    abilities: frozenset[Ability] = frozenset(get_args(Ability))
+
     def __init__(
         self,
         script: Script,
@@ -97,7 +99,6 @@ class ScriptedEngine(CountingEngine):
         score: ScoreFunction | None = None,
         identity: ModelIdentity = _IDENTITY,
     ) -> None:
-        super().__init__()
         self._answer = script if callable(script) else _by_role(script)
         self._delay = delay
         self._score_function = score
@@ -140,7 +141,8 @@ class ScriptedEngine(CountingEngine):
             for piece in pieces
         )
 
-    async def _generate(self, request: Request) -> Completion:
+    async def generate(self, request: Request) -> Completion:
+        """Answers from the script."""
         started = time.perf_counter()
         self._check_running()
         self.identity.answering(request.adapter)
@@ -164,35 +166,32 @@ class ScriptedEngine(CountingEngine):
         )
         return Completion(text=text, token_ids=token_ids, finish="stop", usage=usage)
 
-    async def _score(
-        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
+    async def score(self, request: ScoreRequest) -> Scores:
+        """Scores by the score function."""
         started = time.perf_counter()
         self._check_running()
-        self.identity.answering(adapter)
-        text = self.text(prompt)
+        self.identity.answering(request.adapter)
+        text, choices = self.text(request.prompt), request.choices
         self.scored.append((text, tuple(choices)))
         if self._score_function is None:
-            raise ScriptError(f"role {role!r} asks for scores: give the engine a `score` function")
+            raise ScriptError(
+                f"role {request.role!r} asks for scores: give the engine a `score` function"
+            )
         logprobs = tuple(self._score_function(text, choices))
         if len(logprobs) != len(choices):
             raise ScriptError(
                 f"the score function gives {len(logprobs)} values for the {len(choices)} choices "
-                f"of role {role!r}: correct it"
+                f"of role {request.role!r}: correct it"
             )
         usage = Usage(
             calls=1,
-            prompt_tokens=len(self.encode(prompt).token_ids),
+            prompt_tokens=len(self.encode(request.prompt).token_ids),
             seconds=time.perf_counter() - started,
         )
         return Scores(logprobs=logprobs, usage=usage)
 
-    async def _score_labels(
-        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        return await self._score(prompt, labels, role, adapter)
-
-    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """Embeds each text by its digest."""
         self._check_running()
         self.embedded.append(tuple(texts))
         digests = b"".join(hashlib.shake_256(t.encode()).digest(_EMBEDDING_SIZE) for t in texts)

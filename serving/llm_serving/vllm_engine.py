@@ -14,7 +14,6 @@ from llm_serving.chat import ChatFormat
 from llm_serving.config import EngineConfig
 from llm_serving.dispatcher import Dispatcher
 from llm_serving.encoder import TextEncoder
-from llm_serving.engine import CountingEngine
 from llm_serving.errors import (
     AdapterError,
     EngineConfigError,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
 
     from llm_serving.dispatcher import Activity
     from llm_serving.models import Adapter, ResolvedModel
-    from llm_serving.request import Image, Prompt, Request
+    from llm_serving.request import Ability, Image, Prompt, Request, ScoreRequest
     from llm_serving.scoring import Scored, Submit, Tokens, Way
 
 logger = logging.getLogger(__name__)
@@ -71,11 +70,13 @@ of 1/64 in float16. A row of another token is off by nats.
 """
 
 
+_ABILITIES: frozenset[Ability] = frozenset({"regex", "scores", "labels", "embeddings"})
+
 _PROMPTS_REMEMBERED = 256
 """The most prompts that stay encoded."""
 
 
-class VllmEngine(CountingEngine):
+class VllmEngine:
     """An open-weight model in this process behind the `Engine` protocol.
 
     Building one loads the weights and returns when the engine is ready. One engine serves any
@@ -97,13 +98,13 @@ class VllmEngine(CountingEngine):
 
     Example:
         >>> import asyncio
-        >>> from llm_serving import Message, Request, Sampling, VllmEngine
+        >>> from llm_serving import Message, Request, Sampling, ScoreRequest, VllmEngine
         >>> engine = VllmEngine("smollm2-135m-instruct")
         >>> chat = (Message("user", "What is the capital of France?"),)
         >>> request = Request(prompt=chat, sampling=Sampling(max_tokens=16))
         >>> "Paris" in asyncio.run(engine.generate(request)).text
         True
-        >>> scores = asyncio.run(engine.score(chat, ["Paris", "Rome"])).logprobs
+        >>> scores = asyncio.run(engine.score(ScoreRequest(chat, ("Paris", "Rome")))).logprobs
         >>> scores[0] > scores[1]
         True
         >>> engine.close()
@@ -116,7 +117,6 @@ class VllmEngine(CountingEngine):
         encoder: TextEncoder | None = None,
         beside: Sequence[str] = (),
     ) -> None:
-        super().__init__()
         self.config = EngineConfig(model=config) if isinstance(config, str) else config
         model = resolve(self.config.model)
         adapters = _read_adapters(self.config, model)
@@ -164,6 +164,9 @@ class VllmEngine(CountingEngine):
             ),
             engine=f"{core.runner} {self.config.scoring} {self.ends} {self._chat.digest}".rstrip(),
         )
+        pictures: set[Ability] = {"pictures"} if self.config.images_per_prompt else set()
+        self.abilities: frozenset[Ability] = _ABILITIES | pictures
+        self._spent = Usage()
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)
         self._scoring: Literal["auto", "tail", "trie"] = self.config.scoring
@@ -191,6 +194,9 @@ class VllmEngine(CountingEngine):
             capacity=core.capacity,
             preempted=core.stats.preempted,
             kv_usage=core.stats.kv_usage,
+            prompt_tokens=self._spent.prompt_tokens,
+            cached_tokens=self._spent.cached_tokens,
+            written_tokens=self._spent.completion_tokens,
         )
 
     async def forget_prefixes(self) -> bool:
@@ -233,9 +239,12 @@ class VllmEngine(CountingEngine):
         Raises:
             EngineStoppedError: the engine is closed or died.
         """
-        return await self._dispatcher.submit(job)
+        result = await self._dispatcher.submit(job)
+        self._spent += _usage([result])
+        return result
 
-    async def _generate(self, request: Request) -> Completion:
+    async def generate(self, request: Request) -> Completion:
+        """See `Engine`."""
         begun = time.perf_counter()
         adapter = self._applied(request.adapter)
         prompt = self.encode(request.prompt)
@@ -266,40 +275,41 @@ class VllmEngine(CountingEngine):
                 "cause is a constraint whose pattern cannot be compiled"
             )
         text = result.text or self._chat.answer(result.token_ids)
-        usage = _usage([result], begun)
+        usage = _usage([result], time.perf_counter() - begun)
         return Completion(text=text, token_ids=result.token_ids, finish=result.finish, usage=usage)
 
-    async def _score(
-        self, prompt: Prompt, choices: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
+    async def score(self, request: ScoreRequest) -> Scores:
+        """See `Engine`."""
         begun = time.perf_counter()
-        submit = self._submitter(adapter)
+        submit = self._submitter(request.adapter)
+        choices = request.choices
         if not choices or not all(choices):
             raise ValueError("score needs at least one choice and no empty ones")
-        encoded = self.encode(prompt)
-        sequences = {choice: self.own_tokens(choice) for choice in choices}
-        self._check_length(encoded, max(len(tokens) for tokens in sequences.values()) + 1)
-        distinct = list(dict.fromkeys(sequences.values()))
-        scored = await self._sequence_scores(submit, encoded, distinct)
-        by_tokens = dict(zip(distinct, scored.logprobs, strict=True))
-        logprobs = tuple(by_tokens[sequences[choice]] for choice in choices)
-        return self._scores(logprobs, encoded, scored.results, begun)
+        prompt = self.encode(request.prompt)
+        if request.kind == "labels":
+            scored = await self._label_scores(submit, prompt, choices)
+        else:
+            scored = await self._answer_scores(submit, prompt, choices)
+        logprobs, results = scored
+        return self._scores(logprobs, prompt, results, begun)
 
-    async def _score_labels(
-        self, prompt: Prompt, labels: Sequence[str], role: str, adapter: str | None
-    ) -> Scores:
-        begun = time.perf_counter()
-        submit = self._submitter(adapter)
-        if not labels:
-            raise ValueError("score_labels needs at least one label")
-        encoded = self.encode(prompt)
-        token_ids = [self._label_token(label) for label in labels]
-        self._check_length(encoded, 1)
-        logprobs, results = await next_token_logprobs(
-            submit, encoded, list(dict.fromkeys(token_ids))
-        )
-        scored = tuple(logprobs[token] for token in token_ids)
-        return self._scores(scored, encoded, results, begun)
+    async def _answer_scores(
+        self, submit: Submit, prompt: EncodedPrompt, choices: Sequence[str]
+    ) -> tuple[tuple[float, ...], Sequence[VllmResult]]:
+        sequences = [self.own_tokens(choice) for choice in choices]
+        self._check_length(prompt, max(map(len, sequences)) + 1)
+        distinct = list(dict.fromkeys(sequences))
+        scored = await self._sequence_scores(submit, prompt, distinct)
+        by_tokens = dict(zip(distinct, scored.logprobs, strict=True))
+        return tuple(by_tokens[tokens] for tokens in sequences), scored.results
+
+    async def _label_scores(
+        self, submit: Submit, prompt: EncodedPrompt, labels: Sequence[str]
+    ) -> tuple[tuple[float, ...], Sequence[VllmResult]]:
+        tokens = [self._label_token(label) for label in labels]
+        self._check_length(prompt, 1)
+        logprobs, results = await next_token_logprobs(submit, prompt, list(dict.fromkeys(tokens)))
+        return tuple(logprobs[token] for token in tokens), results
 
     def _scores(
         self,
@@ -318,7 +328,7 @@ class VllmEngine(CountingEngine):
         found = min(result.cached_tokens for result in results)
         return Scores(
             logprobs=checked,
-            usage=_usage(results, begun),
+            usage=_usage(results, time.perf_counter() - begun),
             shared=None
             if prompt.images
             else SharedPrompt(
@@ -334,7 +344,8 @@ class VllmEngine(CountingEngine):
             )
         return logprobs
 
-    async def _embed(self, texts: Sequence[str], role: str) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
+        """See `Engine`."""
         return await self._encoder.embed(texts)
 
     def close(self) -> None:
@@ -430,7 +441,7 @@ class VllmEngine(CountingEngine):
         if len(tokens) != 1:
             raise ValueError(
                 f"the label {label!r} is {len(tokens)} tokens of this model, not one: "
-                "choose another label or use `score`"
+                "choose another label, or score it as an answer"
             )
         return tokens[0]
 
@@ -489,13 +500,13 @@ def _merged(model: ResolvedModel, adapters: Mapping[str, Adapter]) -> ResolvedMo
     return merge_adapter(model, adapter, name=model.name)
 
 
-def _usage(results: Sequence[VllmResult], begun: float) -> Usage:
+def _usage(results: Sequence[VllmResult], seconds: float = 0.0) -> Usage:
     return Usage(
         calls=1,
         prompt_tokens=sum(result.prompt_tokens for result in results),
         cached_tokens=sum(result.cached_tokens for result in results),
         completion_tokens=sum(len(result.token_ids) for result in results),
-        seconds=time.perf_counter() - begun,
+        seconds=seconds,
     )
 
 

@@ -16,6 +16,9 @@ class EngineLoad:
         capacity: requests that one step may advance.
         preempted: requests thrown out of a batch for want of KV cache, since the engine started.
         kv_usage: share of the KV cache in use.
+        prompt_tokens: read by finished requests since the engine started, cached ones included.
+        cached_tokens: of these, taken from the prefix cache.
+        written_tokens: written by finished requests since then.
     """
 
     running: int
@@ -23,6 +26,9 @@ class EngineLoad:
     capacity: int
     preempted: int
     kv_usage: float
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    written_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

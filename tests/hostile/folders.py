@@ -328,7 +328,7 @@ def template_alterations() -> list[Alteration]:
 def make_answers(path: Path) -> None:
     """Writes a cache of one answer."""
     from llm_serving.request import Completion, ModelIdentity, Usage
-    from llm_serving.response_store import ResponseCache
+    from llm_serving.stores import ResponseCache
 
     answers = ResponseCache(path)
     answer = Completion(text="yes", token_ids=(1,), finish="stop", usage=Usage(calls=1))
@@ -399,8 +399,7 @@ def _huge_value(path: Path) -> None:
         table, column = next(
             (table, column)
             for table, column in (
-                ("responses", "value"),
-                ("vectors", "vector"),
+                ("entries", "value"),
                 ("transitions", "text"),
             )
             if table in schema

@@ -1,6 +1,6 @@
 """A planner's run in a world that a test made."""
 
-from llm_planning.roles import Engines
+from llm_planning.roles import Engines, metered
 from llm_planning.specs import Run
 
 
@@ -9,7 +9,7 @@ def run_in(world, settings, engine=None, *, domain="test", task="test", seed=0):
         domain=domain,
         task=task,
         world=world,
-        engines=Engines(engine),
+        engines=metered(Engines(engine)) if engine else Engines(engine),
         settings=settings,
         seed=seed,
     )

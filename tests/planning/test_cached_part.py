@@ -9,7 +9,7 @@ from llm_planning.trace import recording
 from llm_serving.errors import UnsupportedEngineError
 from llm_serving.models import resolve
 from llm_serving.models.reading import read_tokenizer
-from llm_serving.request import EncodedPrompt, Image, Message, Request, SharedPrompt
+from llm_serving.request import EncodedPrompt, Image, Message, Request, ScoreRequest, SharedPrompt
 from llm_serving.scripted import ScriptedEngine
 
 CHAT = (
@@ -123,12 +123,12 @@ def test_who_cannot_say_it():
 class Remembering(ScriptedEngine):
     """Says that tokens were cached."""
 
-    async def _generate(self, request):
-        answer = await super()._generate(request)
+    async def generate(self, request):
+        answer = await super().generate(request)
         return replace(answer, usage=replace(answer.usage, cached_tokens=14))
 
-    async def _score(self, prompt, choices, role, adapter):
-        scores = await super()._score(prompt, choices, role, adapter)
+    async def score(self, request):
+        scores = await super().score(request)
         return replace(
             scores,
             usage=replace(scores.usage, prompt_tokens=80, cached_tokens=40),
@@ -141,9 +141,9 @@ def test_it_is_in_the_trace():
 
     async def ask():
         await engine.generate(Request(prompt=CHAT, role="x"))
-        await engine.score(engine.encode("Next: "), ("a", "b"))
-        await engine.score_labels("Next: ", ("a", "b"))
-        await engine.score(EncodedPrompt((78, 79)), ("a", "b"))
+        await engine.score(ScoreRequest(engine.encode("Next: "), ("a", "b")))
+        await engine.score(ScoreRequest("Next: ", ("a", "b"), kind="labels"))
+        await engine.score(ScoreRequest(EncodedPrompt((78, 79)), ("a", "b")))
 
     with recording() as trace:
         asyncio.run(ask())

@@ -24,6 +24,7 @@ from llm_planning.experiments import sweep_files
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.sweep_files import find_sweep, packaged_sweeps
 from llm_planning.interrupts import was_interrupted
+from llm_serving.cache_file import CacheError
 
 COMMAND = (sys.executable, "-m", "llm_planning.cli")
 QUICK = ("minecraft", "requirements", "torch", "--json")
@@ -154,6 +155,7 @@ def test_the_exit_codes_are_told():
         (ModuleNotFoundError("No module named 'ray'"), 1, "No module named 'ray'"),
         (ValueError("a\nb\x1b[2J"), 70, r"error: ValueError: a b\x1b[2J (this is a bug; "),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (CacheError("no room"), 1, "error: no room, or run with `--no-cache`"),
     ],
     ids=lambda value: type(value).__name__,
 )

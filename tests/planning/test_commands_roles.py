@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from command_line import invoke as command
+from loaded_engine import LoadedEngine
 from parity_exercises import ParityMaker, exercises, number_in, only, parity, written
 
 import llm_planning.commands.role_trials as roles_module
@@ -16,7 +17,6 @@ from llm_planning.roles.measuring import draw_exercises
 from llm_serving import vllm_engine
 from llm_serving.errors import ServingError
 from llm_serving.request import ModelIdentity, Taught
-from llm_serving.scripted import ScriptedEngine
 
 TAUGHT = Taught(roles=("reward",), words_sha256=("a1",))
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
@@ -32,7 +32,7 @@ class Served:
     def __call__(self, config, *, encoder, beside):
         identity = ModelIdentity(name=config.model, revision="r1", dtype="float32")
         script = lambda request: written(self.says(number_in(request)))  # noqa: E731
-        self.engines.append(ScriptedEngine(script, identity=identity))
+        self.engines.append(LoadedEngine(script, identity=identity))
         return self.engines[-1]
 
     @property

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from command_line import invoke as command
+from loaded_engine import LoadedEngine
 
 import llm_planning.commands.sweep_running as sweep_module
 import llm_planning.experiments.scheduler as scheduler_module
@@ -24,7 +25,6 @@ from llm_planning.experiments.runs import field_values, read_runs
 from llm_serving import vllm_engine
 from llm_serving.errors import EngineStoppedError, UnknownModelError
 from llm_serving.request import ModelIdentity
-from llm_serving.scripted import ScriptedEngine
 
 OPTION = {"reasoning": "r", "verb": "mine", "quantity": 3, "item": "oak_log"}
 ANSWER = json.dumps({"options": [OPTION]}, separators=(",", ":"))
@@ -50,7 +50,7 @@ class Served:
 
     def __call__(self, config, *, encoder, beside):
         identity = ModelIdentity(name=config.model, revision="1", dtype="float32")
-        engine = ScriptedEngine(self.script, delay=self.delay, identity=identity)
+        engine = LoadedEngine(self.script, delay=self.delay, identity=identity)
         engine.forget_prefixes = self.forget
         self.configs.append(config)
         self.engines.append(engine)

@@ -22,8 +22,7 @@ from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.scheduler import Progress
 from llm_serving.models import resolve
 from llm_serving.request import Completion, ModelIdentity, Usage
-from llm_serving.response_store import ResponseCache
-from llm_serving.vector_store import EncoderIdentity, VectorCache
+from llm_serving.stores import EncoderIdentity, ResponseCache, VectorCache
 
 EVIL = "a\x1b]0;t\x07\x1b[2J\x9b1m\u202e[/x][link=http://y]b[/link] :smile:"
 SHOWN = r"a\x1b]0;t\x07\x1b[2J\x9b1m\u202e[/x][link=http://y]b[/link] :smile:"

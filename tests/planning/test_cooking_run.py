@@ -20,6 +20,7 @@ from llm_planning.planners.xenon.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.running import prepare
 from llm_planning.settings import SettingsError
+from llm_serving.engine import MeteredEngine
 from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
 
@@ -241,14 +242,15 @@ async def test_oracle_without_the_right_option_takes_another(tmp_path):
 
 
 async def test_model_answers_with_the_likeliest_choice():
-    engine = ScriptedEngine({}, score=lambda _, choices: [-float(len(c)) for c in choices])
+    scripted = ScriptedEngine({}, score=lambda _, choices: [-float(len(c)) for c in choices])
+    engine = MeteredEngine(scripted)
     roles = asked(engine)
     assert await roles.predict(ToolQuestion("fry")) == "oven"
     assert roles.asked == {"tool": 1}
     # The first of equals.
     assert await roles.choose(ActionQuestion("fry", ("slice", "cook", "drop"))) == "cook"
-    assert [choices for _, choices in engine.scored] == [TOOLS, ("slice", "cook", "drop")]
-    assert set(engine.counters.roles) == {"tool", "action"}
+    assert [choices for _, choices in scripted.scored] == [TOOLS, ("slice", "cook", "drop")]
+    assert set(engine.usage) == {"tool", "action"}
 
 
 async def test_what_the_model_reads():
@@ -273,11 +275,12 @@ async def test_what_the_model_reads():
 
 
 async def test_real_similarity_and_model_prior_run_on_an_engine():
-    engine = ScriptedEngine({}, score=lambda _, choices: [-float(i) for i in range(len(choices))])
+    scripted = ScriptedEngine({}, score=lambda _, choices: [-float(i) for i in range(len(choices))])
+    engine = MeteredEngine(scripted)
     outcome = await run("xenon", engine=engine, roles="llm", episodes=30)
     # Always answering the first tool and the first action is a poor prior, but enough.
     assert outcome.metrics["success_rate_after_10"] == 1.0
-    asked = engine.counters.roles
+    asked = engine.usage
     assert outcome.metrics["questions"] == asked["tool"].calls + asked["action"].calls
     assert asked["similarity"].calls > 0
 

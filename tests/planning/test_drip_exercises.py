@@ -8,6 +8,7 @@ from random import Random
 import pytest
 import yaml
 from command_line import invoke
+from loaded_engine import LoadedEngine
 
 import llm_planning.commands.sweep_running as sweep_module
 from llm_planning.commands.distill_teaching import LessonOptions, _worlds
@@ -283,7 +284,7 @@ def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
         return answers[request.role, max(asked, key=len)]
 
     def served(config, *, encoder, beside):
-        return ScriptedEngine(
+        return LoadedEngine(
             says, identity=ModelIdentity(name=config.model, revision="r1", dtype=config.dtype)
         )
 

@@ -18,6 +18,7 @@ import pytest
 import llm_planning
 from llm_planning import plan
 from llm_planning.registry import find_domain, find_planner
+from llm_serving.engine import MeteredEngine
 from llm_serving.errors import ServingError
 from llm_serving.request import Message, Request
 from llm_serving.scripted import ScriptedEngine
@@ -153,11 +154,11 @@ async def test_a_beam_that_holds_every_state_finds_the_shortest_plan(engine, han
 
 async def test_a_beam_of_one_follows_the_likeliest_action(hanoi):
     beam = importlib.import_module("own_planner").beam
-    engine = ScriptedEngine({}, score=to_the_right)
+    engine = MeteredEngine(ScriptedEngine({}, score=to_the_right))
     outcome = await plan(beam, hanoi(discs=3), engine=engine, settings={"width": 1, "depth": 2})
     assert outcome.success is False
     assert outcome.plan == ("move disc 1 to peg C", "move disc 2 to peg B")
-    assert engine.counters.roles.keys() == {"likely"}
+    assert engine.usage.keys() == {"likely"}
 
 
 # AN ENGINE ----------------------------------------------------------------------------------------
@@ -256,4 +257,4 @@ async def test_free_text_is_taken_as_it_is():
     message = Message("user", "Speak.")
     answer = await engine.generate(Request(prompt=(message,), role="talk"))
     assert answer.text == "First.\nSecond."
-    assert engine.counters.roles["talk"].calls == 1
+    assert answer.usage.calls == 1

@@ -1,6 +1,7 @@
 """A lower layer never imports a higher one."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -48,6 +49,42 @@ def imported(path):
             taken = [f"{node.module}.{alias.name}" for alias in node.names]
             names |= {one if one in FILES else node.module for one in taken}
     return names
+
+
+UPWARD = re.compile(r"llm-planning |llm_planning|--no-cache|--set\b|\b(prior|roles)=")
+"""What names a command or a setting of the highest layer."""
+
+
+def literals(path):
+    """The strings of a file that are no docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+    ]
+
+
+@pytest.mark.parametrize("layer", ["llm_base", "llm_kernels", "llm_serving"])
+def test_no_message_of_a_lower_layer_names_what_is_above_it(layer):
+    said = {path: literals(path) for path in LAYERS[layer].rglob("*.py")}
+    assert any(said.values())
+    upward = [(path.name, text) for path in said for text in said[path] if UPWARD.search(text)]
+    assert upward == []
+
+
+def test_what_names_a_command_is_found(tmp_path):
+    file = tmp_path / "module.py"
+    file.write_text('"""Of `llm-planning run`."""\nsaid = f"run `llm-planning run {1}`"\n')
+    (text,) = (one for one in literals(file) if UPWARD.search(one))
+    assert text == "run `llm-planning run "
 
 
 def packages(path):

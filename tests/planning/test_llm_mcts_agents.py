@@ -402,7 +402,7 @@ class PerfectAnswers(ScriptedEngine):
         state = following(self._task.rules, self._task.start, plan)[-1]
         return str(self._expert.plan(state)[0])
 
-    async def _embed(self, texts, role):
+    async def embed(self, texts, *, role="embed"):
         vectors = np.zeros((len(texts), 4096), np.float32)
         for vector, text in zip(vectors, texts, strict=True):
             np.add.at(vector, [crc32(word.encode()) % 4096 for word in text.split()], 1.0)
@@ -476,7 +476,7 @@ def test_without_a_model_somebody_has_to_answer():
     ended = invoke("run", "llm-mcts", "--model", "none")
     assert ended.exit_code == 1
     assert ended.stderr == (
-        "error: the model 'none' answers no questions: name a model, or let rules answer "
+        "error: the model 'none' answers no questions: name a model that does, or let rules answer "
         "(--set roles=rules)\n"
     )
 

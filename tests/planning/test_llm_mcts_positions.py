@@ -102,7 +102,7 @@ def test_the_place_of_a_position():
 async def test_the_uniform_prior_asks_nobody(rules):
     engine = ScriptedEngine({})
     assert await state_prior(rules, "uniform", engine=engine) == ((1.0,) * 4,) * 4
-    assert not engine.counters.roles
+    assert not engine.requests + engine.scored
 
 
 def test_the_floor_by_hand():

@@ -25,6 +25,8 @@ from llm_planning.planners.mc_dml.roles import (
 )
 from llm_planning.priors import Labels, action_prompt, softmax
 from llm_planning.roles import RoleSettings
+from llm_serving.engine import MeteredEngine
+from llm_serving.request import ScoreRequest
 
 ASKED = GameWording()
 make_prior = functools.partial(priors.make_prior, wording=ASKED)
@@ -57,7 +59,9 @@ async def beginning(**changes):
 async def test_exact_priors_are_the_engine_s_scores(engine):
     situation = await beginning()
     pi = await make_prior("exact", engine)(situation)
-    scores = await engine.score(action_prompt(engine, ASKED, situation), situation.actions)
+    scores = await engine.score(
+        ScoreRequest(action_prompt(engine, ASKED, situation), situation.actions)
+    )
     assert pi == pytest.approx(softmax(scores.logprobs, temperature=1.0), abs=2e-3)
 
 
@@ -68,8 +72,8 @@ async def test_each_further_action_costs_its_own_tokens_and_one_more(engine):
     # The same question, a line of another length above it.
     plain = engine.encode(ASKED.action(situation, dashes=1)).token_ids
     assert prompt.token_ids[:100] == plain[:100]
-    await engine.score(prompt, situation.actions[:1])
-    spent = (await engine.score(prompt, situation.actions[1:])).usage
+    await engine.score(ScoreRequest(prompt, situation.actions[:1]))
+    spent = (await engine.score(ScoreRequest(prompt, situation.actions[1:]))).usage
     own = sum(len(engine.own_tokens(action)) + 1 for action in situation.actions[1:])
     assert spent.prompt_tokens - spent.cached_tokens == own
 
@@ -105,15 +109,16 @@ async def test_samples_and_verbal_answers_are_valid_and_repeat(engine):
 async def test_a_new_reflection_costs_only_the_end_of_the_prompt(engine):
     trajectory = await fall()
     before = await beginning(memory=trajectory.turns[:1])
-    prior = make_prior("index", engine)
+    metered = MeteredEngine(engine)
+    prior = make_prior("index", metered)
     await prior(before)
     after = replace(before, reflections=(LESSON,))
     labels = Labels(engine).of(len(before.actions))
     prompts = [engine.encode(ASKED.label(one, labels)).token_ids for one in (before, after)]
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*prompts, strict=False)))
-    spent = engine.counters.roles["prior"]
+    spent = metered.usage["prior"]
     await prior(after)
-    usage = engine.counters.roles["prior"]
+    usage = metered.usage["prior"]
     cached = usage.cached_tokens - spent.cached_tokens
     assert cached == shared // engine.block_size * engine.block_size
     assert cached > 0.6 * len(prompts[0])

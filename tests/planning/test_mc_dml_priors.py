@@ -25,7 +25,7 @@ from llm_planning.priors import (
 )
 from llm_planning.settings import SettingsError
 from llm_serving.answers import constraint_of
-from llm_serving.errors import ServingError
+from llm_serving.errors import ServingError, UnableError
 from llm_serving.request import EncodedPrompt
 from llm_serving.scripted import ScriptedEngine
 
@@ -72,7 +72,7 @@ async def test_exact_is_the_softmax_of_whole_actions():
     engine = ScriptedEngine({}, score=by_table(table))
     assert await make_prior("exact", engine)(situation()) == pytest.approx([0.2, 0.5, 0.3])
     assert engine.scored[0][1] == ACTIONS
-    assert engine.counters.roles["prior"].calls == 1
+    assert len(engine.scored) == 1
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,12 @@ async def test_equal_situations_in_flight_are_asked_once():
     failing = [True]
 
     class Slow(ScriptedEngine):
-        async def score(self, prompt, choices, *, role="score", adapter=None):
+        async def score(self, request):
             await asyncio.sleep(0.001)
             if failing:
                 failing.clear()
                 raise ServingError("no answer")
-            return await super().score(prompt, choices, role=role)
+            return await super().score(request)
 
     engine = Slow({}, score=lambda text, choices: [0.0] * len(choices))
     prior = make_prior("exact", engine)
@@ -251,21 +251,48 @@ async def test_a_list_longer_than_the_labels_is_numbered_and_scored_whole():
     seen = []
 
     class Both(ScriptedEngine):
-        async def score_labels(self, prompt, labels, *, role="score"):
-            seen.append(labels)
-            return await ScriptedEngine.score(self, prompt, labels, role=role)
+        async def score(self, request):
+            seen.append(request.kind)
+            return await super().score(request)
 
     engine = Both({}, score=lambda text, choices: [-float(len(c)) for c in choices])
     assert Labels(engine).of(27) == tuple(map(str, range(1, 28)))
     many = tuple(f"push button {i}" for i in range(300))
     pi = await make_prior("index", engine)(situation(many))
-    assert not seen
+    assert seen == ["answers"]
     assert engine.scored[0][1] == tuple(map(str, range(1, 301)))
     assert sum(pi) == pytest.approx(1)
     assert min(pi) > 0
     assert pi[0] > pi[250]
     await make_prior("index", engine)(situation(many[:26]))
-    assert len(seen) == 1
+    assert seen == ["answers", "labels"]
+
+
+async def test_an_engine_without_label_scores_scores_whole_answers():
+    engine = ScriptedEngine({}, score=lambda text, choices: [-1.0] * len(choices))
+    engine.abilities = frozenset({"scores"})
+    kinds = []
+    score = engine.score
+    engine.score = lambda request: kinds.append(request.kind) or score(request)
+    await make_prior("index", engine)(situation())
+    assert kinds == ["answers"]
+
+
+@pytest.mark.parametrize(
+    ("abilities", "kind", "says"),
+    [
+        ({"regex"}, "exact", "cannot be asked for prior=exact: set prior to sample or verbal$"),
+        ({"scores"}, "verbal", "set prior to exact or index$"),
+        ({"labels"}, "exact", "set prior to index$"),
+        ({"embeddings"}, "sample", "'scripted' answers no questions: name a model that does$"),
+    ],
+)
+def test_an_engine_that_cannot_be_asked_so_is_refused(abilities, kind, says):
+    engine = ScriptedEngine({})
+    engine.abilities = frozenset(abilities)
+    with pytest.raises(UnableError, match=says):
+        make_prior(kind, engine)
+    make_prior("uniform", engine)
 
 
 def test_the_language_of_labels_is_exact():

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from command_line import invoke
+from loaded_engine import LoadedEngine
 
 from llm_planning import model_configs
 from llm_planning.commands import run as run_module
@@ -30,7 +31,6 @@ from llm_serving.models import CATALOGUE, Card, TaughtModel
 from llm_serving.models.adapters import CONFIG, WEIGHTS
 from llm_serving.models.local import CARD
 from llm_serving.request import AdapterIdentity, ModelIdentity, Request
-from llm_serving.scripted import ScriptedEngine
 
 BASE = "smollm2-135m-instruct"
 
@@ -51,7 +51,7 @@ def stand_in(config, *, encoder, beside):
     served = tuple(AdapterIdentity(name=name, revision=f"1+{name}") for name in config.adapters)
     identity = ModelIdentity(name=config.model, revision="1", dtype="none", adapters=served)
     OPENED.append(config)
-    return ScriptedEngine(lambda request: request.adapter or "base", identity=identity)
+    return LoadedEngine(lambda request: request.adapter or "base", identity=identity)
 
 
 OPENED = []

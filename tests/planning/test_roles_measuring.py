@@ -39,8 +39,8 @@ from llm_planning.roles.measuring import (
 )
 from llm_planning.settings import SettingsError
 from llm_serving.cache import CachedEngine
-from llm_serving.response_store import ResponseCache
 from llm_serving.scripted import ScriptedEngine
+from llm_serving.stores import ResponseCache
 
 
 def numbers(drawn):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from catalogues import listed
+from loaded_engine import LoadedEngine
 
 import llm_planning.experiments.local_pool as pool_module
 from llm_planning.experiments.local_pool import BLIND, LocalPool, run_trial
@@ -19,7 +20,6 @@ from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
 from llm_serving.request import Request
 from llm_serving.scripted import ScriptedEngine
-from llm_serving.vllm_stats import EngineLoad
 
 OPTION = {"reasoning": "r", "verb": "mine", "quantity": 3, "item": "oak_log"}
 SCRIPT = {"decompose": json.dumps({"options": [OPTION]}, separators=(",", ":"))}
@@ -36,32 +36,6 @@ def cot(seed=0, **changes):
         "settings": settings,
     }
     return Trial(**values | changes)
-
-
-class LoadedEngine(ScriptedEngine):
-    """A scripted engine that tells how full it is: as vLLM's, with room for eight requests."""
-
-    def __init__(self, script, **options):
-        super().__init__(script, **options)
-        self.in_flight = 0
-        self.preempted = 0
-
-    async def generate(self, request):
-        self.in_flight += 1
-        try:
-            return await super().generate(request)
-        finally:
-            self.in_flight -= 1
-
-    def load(self):
-        running = min(8, self.in_flight)
-        return EngineLoad(
-            running=running,
-            waiting=self.in_flight - running,
-            capacity=8,
-            preempted=self.preempted,
-            kv_usage=0.1,
-        )
 
 
 async def test_a_trial_s_result_is_its_planner_s_and_its_own_usage():
@@ -88,14 +62,13 @@ async def test_a_trial_s_result_is_its_planner_s_and_its_own_usage():
 
 
 async def test_two_engines_add_up_and_may_depend_on_the_trial():
-    engines = {name: ScriptedEngine(SCRIPT) for name in ("m", "n")}
+    engines = {name: LoadedEngine(SCRIPT) for name in ("m", "n")}
     pool = LocalPool(
         lambda trial: Engines(engines[trial.model]), most=2, gauges=tuple(engines.values())
     )
     await asyncio.gather(pool.run(cot()), pool.run(cot(model="n")), pool.run(cot(1, model="n")))
     assert [len(engine.requests) for engine in engines.values()] == [1, 2]
-    written = sum(engine.counters.total.completion_tokens for engine in engines.values())
-    assert pool.load().written_tokens == written
+    assert pool.load().written_tokens == sum(one.written for one in engines.values()) > 0
 
 
 @pytest.mark.parametrize(
@@ -208,12 +181,12 @@ async def test_a_preemption_lowers_the_limit(monkeypatch):
 
 
 async def test_counts_begin_with_the_pool():
-    engine = ScriptedEngine(SCRIPT)
+    engine = LoadedEngine(SCRIPT)
     await run_trial(cot(), Engines(engine))
     pool = LocalPool(Engines(engine), most=1, gauges=(engine,))
     assert pool.load().written_tokens == 0
     await pool.run(cot(1))
-    assert pool.load().written_tokens == engine.counters.total.completion_tokens / 2 > 0
+    assert pool.load().written_tokens == engine.written / 2 > 0
 
 
 async def test_a_game_that_cannot_be_opened_fails_its_trial_with_one_line():

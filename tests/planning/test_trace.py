@@ -23,7 +23,7 @@ from llm_planning.search import (
 from llm_planning.trace import recording, tracing
 from llm_planning.trace_tree import IN_FULL
 from llm_serving.errors import ServingError
-from llm_serving.request import EncodedPrompt, Image, Message, Request, Sampling
+from llm_serving.request import EncodedPrompt, Image, Message, Request, Sampling, ScoreRequest
 from llm_serving.scripted import ScriptedEngine
 from llm_serving.vllm_stats import EngineLoad
 
@@ -172,8 +172,8 @@ async def questions(trace):
     for goal in ("cook meat", "build"):
         prompt = (Message("system", "You plan."), Message("user", goal))
         await engine.generate(Request(prompt=prompt, **drawn))
-    await engine.score(engine.encode("Next: "), ("wait", "dig"), role="prior")
-    await engine.score_labels(EncodedPrompt((78,)), ("A",))
+    await engine.score(ScoreRequest(engine.encode("Next: "), ("wait", "dig"), role="prior"))
+    await engine.score(ScoreRequest(EncodedPrompt((78,)), ("A",), kind="labels"))
     seen = Message("user", "What is this?", (Image(b"png"),))
     turns = (seen, Message("assistant", "A cow."), Message("user", "Sure?"))
     await engine.generate(Request(prompt=turns, role="look"))
@@ -402,7 +402,7 @@ async def test_the_texts_of_encoded_prompts_are_remembered_for_a_while():
     with recording() as trace:
         old, *_, new = [engine.encode(f"prompt {number}") for number in range(200)]
         for prompt in (old, new):
-            await engine.score(prompt, ("x",))
+            await engine.score(ScoreRequest(prompt, ("x",)))
     assert [one["turns"] for one in trace.events] == [[], [{"role": None, "text": "prompt 199"}]]
 
 

@@ -20,7 +20,7 @@ from llm_planning.roles.engines import TracingEngine
 from llm_planning.search import Edge, Evaluation, Node, by_sums, search, select_by_puct
 from llm_planning.trace import recording
 from llm_planning.trace_file import decode_trace, encode_trace, outcome_json, summary_of
-from llm_serving.request import Message, Request
+from llm_serving.request import Message, Request, ScoreRequest
 from llm_serving.scripted import ScriptedEngine
 from llm_serving.vllm_stats import EngineLoad
 
@@ -99,7 +99,7 @@ async def lived(*, delays, worth=0.5, batch=4):
             lambda: iter([("stick", Belief({"planks": 2}, "craft", True, 1))])
         ).trace_changes()
         trace.execution("a", reward=1.0, text="done")
-        await engine.score("Next: ", ("a", "b"), role="prior")
+        await engine.score(ScoreRequest("Next: ", ("a", "b"), role="prior"))
     return trace.events
 
 

@@ -54,9 +54,9 @@ class Slow(ScriptedEngine):
     def pause(self):
         return self.draws.choice([0, 0.001, 0.003])
 
-    async def _score(self, prompt, choices, role, adapter):
+    async def score(self, request):
         await asyncio.sleep(self.pause())
-        return await super()._score(prompt, choices, role, adapter)
+        return await super().score(request)
 
 
 class Mute(ScriptedEngine):

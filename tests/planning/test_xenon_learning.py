@@ -23,7 +23,7 @@ from llm_planning.running import plan, prepare
 from llm_planning.settings import SettingsError
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import EncoderEngine
-from llm_serving.errors import NoModelError
+from llm_serving.errors import UnableError
 
 ORACLE = {"roles": "table12"}
 PLANNERS = {spec.name: spec for spec in SPECS}
@@ -211,7 +211,7 @@ async def test_learning_begins_anew_and_writes_over_its_own_file_only(engine, tm
 
 
 async def test_the_model_none_says_what_to_do_instead(engine):
-    with pytest.raises(NoModelError, match="roles=table12"):
+    with pytest.raises(UnableError, match="roles=table12"):
         await plan("xenon", "67-goals", engine=engine, seed=0)
 
 

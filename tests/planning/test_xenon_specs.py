@@ -13,6 +13,7 @@ from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
 from llm_planning.running import find_where, prepare
 from llm_planning.specs import known_keys
+from llm_serving.engine import MeteredEngine
 from llm_serving.scripted import ScriptedEngine
 
 ANSWERS = {
@@ -55,7 +56,9 @@ async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
     domain = find_where(spec, domain=PAPER_KITCHENS if cooks else None, task=None)
     known = {*known_keys(spec, domain)} - spec.never_read
     engine, *others = [
-        ScriptedEngine(ANSWERS, score=lambda _, choices: [-float(len(c)) for c in choices])
+        MeteredEngine(
+            ScriptedEngine(ANSWERS, score=lambda _, choices: [-float(len(c)) for c in choices])
+        )
         for _ in ("", *spec.roles)
     ]
     engines = dict(zip(spec.roles, others, strict=True))
@@ -64,10 +67,10 @@ async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
     prepared = prepare(spec, domain=domain, task=task, settings=settings)
     await prepared.run(Engines(engine, engines), 0)
     # The default engine embeds names; each role's own engine answers its questions.
-    assert set(engine.counters.roles) <= {"similarity"}
-    asked = {role for role, one in engines.items() if one.counters.roles}
+    assert set(engine.usage) <= {"similarity"}
+    asked = {role for role, one in engines.items() if one.usage}
     assert asked == set(spec.roles), "each role is asked, by its own engine"
-    assert all(set(one.counters.roles) <= {role} for role, one in engines.items())
+    assert all(set(one.usage) <= {role} for role, one in engines.items())
 
 
 @pytest.mark.parametrize(("see", "captions"), [("words", False), ("picture", True)])

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from llm_serving.request import Completion, ModelIdentity, Scores, Usage
-from llm_serving.response_store import ResponseCache, response_cache_path
-from llm_serving.vector_store import EncoderIdentity, VectorCache, vector_cache_path
+from llm_serving.stores import (
+    EncoderIdentity,
+    ResponseCache,
+    VectorCache,
+    response_cache_path,
+    vector_cache_path,
+)
 
 USAGE = Usage(calls=1, prompt_tokens=3, cached_tokens=1, completion_tokens=2)
 
@@ -22,7 +27,7 @@ class Responses:
     """Answers: scores, short texts, and texts that are worth compressing."""
 
     opened, named, path_of = ResponseCache, "response cache", response_cache_path
-    table, column, shares, only = "responses", "value", "models", "responses"
+    only = "responses"
 
     @staticmethod
     def value(number):
@@ -46,7 +51,7 @@ class Vectors:
     """Unit vectors, compared bit for bit."""
 
     opened, named, path_of = VectorCache, "vector cache", vector_cache_path
-    table, column, shares, only = "vectors", "vector", "encoders", "vectors"
+    only = "vectors"
 
     @staticmethod
     def value(number):

@@ -11,9 +11,9 @@ import pytest
 import torch
 from lora import with_adapter, write_adapter
 
-from llm_serving.cache import CachedEngine, generate_key, score_key
+from llm_serving.cache import CachedEngine, request_key
 from llm_serving.config import EngineConfig, load_config
-from llm_serving.engine import AdaptedEngine, MeteredEngine
+from llm_serving.engine import MeteredEngine
 from llm_serving.errors import AdapterError
 from llm_serving.models import Card, resolve
 from llm_serving.request import (
@@ -23,10 +23,11 @@ from llm_serving.request import (
     ModelIdentity,
     Request,
     Sampling,
+    ScoreRequest,
     Taught,
 )
-from llm_serving.response_store import ResponseCache
 from llm_serving.scripted import ScriptedEngine
+from llm_serving.stores import ResponseCache
 from llm_serving.vllm_adapter import lora_requests
 from llm_serving.vllm_arguments import engine_arguments, on_gpu
 from llm_serving.vllm_engine import VllmEngine
@@ -62,9 +63,11 @@ def test_an_adapter_is_in_every_key_and_its_absence_in_none():
     def keys(identity, adapter):
         request = Request(prompt=PROMPT, adapter=adapter)
         return (
-            generate_key(identity, PROMPT, request),
-            score_key(identity, PROMPT, ["a"], method="score", adapter=adapter),
-            score_key(identity, PROMPT, ["a"], method="labels", adapter=adapter),
+            request_key(identity, PROMPT, request),
+            request_key(identity, PROMPT, ScoreRequest(PROMPT, ("a",), adapter=adapter)),
+            request_key(
+                identity, PROMPT, ScoreRequest(PROMPT, ("a",), kind="labels", adapter=adapter)
+            ),
         )
 
     assert keys(PLAIN, None) == keys(ADAPTED, None)
@@ -93,27 +96,29 @@ async def test_a_cached_engine_keeps_the_answers_of_adapters_apart(tmp_path):
         for adapter in (None, "one", "two"):
             answer = await engine.generate(Request(prompt="Who?", adapter=adapter))
             assert (answer.text, answer.usage.replayed) == (adapter or "base", replayed)
-            for ask in (engine.score, engine.score_labels):
-                scored = await ask("Who?", ["a"], adapter=adapter)
+            for kind in ("answers", "labels"):
+                scored = await engine.score(
+                    ScoreRequest("Who?", ("a",), kind=kind, adapter=adapter)
+                )
                 assert scored.usage.replayed == replayed
     assert len(inner.requests) == 3
-    assert {one.name for one in cache.stats().models} == {"base", "base+one", "base+two"}
+    assert {one.name for one in cache.stats().shares} == {"base", "base+one", "base+two"}
     # The engine of a role that always means an adapter shares the answers.
-    alone = CachedEngine(AdaptedEngine(inner, "one"), cache)
+    alone = CachedEngine(MeteredEngine(inner, adapter="one"), cache)
     answer = await alone.generate(Request(prompt="Who?"))
     assert (answer.text, answer.usage.replayed) == ("one", 1)
     cache.close()
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda one: one, MeteredEngine, lambda e: AdaptedEngine(e, "one")]
+    "wrap", [lambda one: one, MeteredEngine, lambda e: MeteredEngine(e, adapter="one")]
 )
 async def test_an_unknown_adapter_is_refused_in_one_line(wrap):
     engine = wrap(speaking())
     for asked in (
         engine.generate(Request(prompt="Who?", adapter="three")),
-        engine.score("Who?", ["a"], adapter="three"),
-        engine.score_labels("Who?", ["a"], adapter="three"),
+        engine.score(ScoreRequest("Who?", ("a",), adapter="three")),
+        engine.score(ScoreRequest("Who?", ("a",), adapter="three", kind="labels")),
     ):
         with pytest.raises(AdapterError, match="has no adapter 'three'") as error:
             await asked
@@ -122,14 +127,14 @@ async def test_an_unknown_adapter_is_refused_in_one_line(wrap):
 
 async def test_an_engine_that_means_one_adapter():
     inner = speaking()
-    engine = AdaptedEngine(inner, "two")
+    engine = MeteredEngine(inner, adapter="two")
     assert engine.identity == ADAPTED.answering("two")
     assert (await engine.generate(Request(prompt="Who?"))).text == "two"
-    await engine.score("Who?", ["a"])
+    await engine.score(ScoreRequest("Who?", ("a",)))
     await engine.aclose()
     assert (await inner.generate(Request(prompt="Who?"))).text == "base"
     with pytest.raises(AdapterError):
-        AdaptedEngine(inner, "three")
+        MeteredEngine(inner, adapter="three")
 
 
 # --- configurations ------------------------------------------------------------------------------
@@ -298,7 +303,9 @@ async def test_an_engine_answers_as_the_adapter_beside_the_weights_does(adapters
         assert [one.token_ids for one in answers] == right
         assert [one.token_ids for one in again] == right
         assert [one.token_ids for one in plain] != right
-        labels = await opened.score_labels(CHATS[0], ["Yes", "No"], adapter="one")
+        labels = await opened.score(
+            ScoreRequest(CHATS[0], ("Yes", "No"), adapter="one", kind="labels")
+        )
         with torch.no_grad():
             tokens = torch.tensor([opened.encode(CHATS[0]).token_ids])
             logprobs = reference(tokens).logits[0, -1].log_softmax(-1)
@@ -307,8 +314,8 @@ async def test_an_engine_answers_as_the_adapter_beside_the_weights_does(adapters
         assert labels.logprobs == pytest.approx([float(logprobs[i]) for i in ids], abs=0.03)
         for mixed in (
             opened.generate(Request(prompt=CHATS[0])),
-            opened.score(CHATS[0], ["Yes"]),
-            opened.score_labels(CHATS[0], ["Yes"]),
+            opened.score(ScoreRequest(CHATS[0], ("Yes",))),
+            opened.score(ScoreRequest(CHATS[0], ("Yes",), kind="labels")),
         ):
             with pytest.raises(AdapterError, match=r"on a CPU the engine of .* serves"):
                 await mixed

@@ -150,7 +150,7 @@ def test_shards_keep_their_names(tiny, adapter, tmp_path, card):
 
 
 def test_an_adapter_s_folder_is_a_model(tiny, adapter, cache, card):
-    with pytest.raises(UnknownModelError, match="run `llm-planning models fetch"):
+    with pytest.raises(UnknownModelError, match="is not on this machine: fetch it"):
         locate(str(adapter))
     found = resolve(str(adapter))
     assert found.path.parent == cache
@@ -313,7 +313,7 @@ def test_a_bundled_model_that_an_adapter_makes(tiny, adapter, card, monkeypatch,
 
     planner = TaughtModel(name="planner", base=Base, adapter=adapter, licence="Apache-2.0")
     monkeypatch.setitem(CATALOGUE, "planner", planner)
-    with pytest.raises(UnknownModelError, match="models fetch planner"):
+    with pytest.raises(UnknownModelError, match="planner is not on this machine: fetch it"):
         locate("planner")
     found = resolve("planner")
     assert (found.name, found.revision) == ("planner", planner.revision)

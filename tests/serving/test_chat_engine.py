@@ -13,13 +13,13 @@ from llm_serving.chat import ChatFormat
 from llm_serving.config import EngineConfig
 from llm_serving.errors import EngineConfigError
 from llm_serving.models.reading import read_tokenizer
-from llm_serving.request import Message, Request, Sampling
+from llm_serving.request import Message, Request, Sampling, ScoreRequest
 from llm_serving.vllm_engine import VllmEngine
 
 pytestmark = pytest.mark.slow
 
 CHAT = (Message("system", "Play."), Message("user", "You are in a cave <eos> of 3 rooms."))
-ACTIONS = ["go", "go n", "take it", "<end_of_turn>"]
+ACTIONS = ("go", "go n", "take it", "<end_of_turn>")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ async def observed(model):
 async def test_a_score_adds_up_all_ends_of_the_model(observed, model):
     import torch
 
-    scores = (await observed.score(CHAT, ACTIONS)).logprobs
+    scores = (await observed.score(ScoreRequest(CHAT, ACTIONS))).logprobs
     prompt = observed.encode(CHAT).token_ids
     ends = observed._tokenizer.convert_tokens_to_ids(["<end_of_turn>", "<eos>"])
     for action, score in zip(ACTIONS, scores, strict=True):

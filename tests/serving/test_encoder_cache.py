@@ -18,7 +18,8 @@ from llm_serving import encoder as encoder_module
 from llm_serving.cache_file import UnreadableCacheError
 from llm_serving.encoder import TextEncoder
 from llm_serving.errors import EncoderError
-from llm_serving.vector_store import VectorCache
+from llm_serving.request import ModelIdentity
+from llm_serving.stores import VectorCache
 
 TEXTS = ("fridge", "kitchen table", "on the kitchen table", "東京 🍎", "fridge ")
 
@@ -93,7 +94,7 @@ def test_a_damaged_cache_is_told_and_left(tmp_path):
     path = tmp_path / "vectors.sqlite"
     path.write_bytes(b"no database at all" * 100)
     opened = TextEncoder(cache=path)
-    with pytest.raises(UnreadableCacheError, match="llm-planning cache clear --only vectors"):
+    with pytest.raises(UnreadableCacheError, match=r"not an SQLite database.*: remove it"):
         opened.encode(["fridge"])
     assert path.stat().st_size == 1800
     opened.close()
@@ -128,6 +129,9 @@ def test_an_engine_embeds_through_the_shared_cache(tmp_path, monkeypatch):
     made = []
 
     class Engine:
+        identity = ModelIdentity(name="m", revision="1", dtype="none")
+        abilities = frozenset()
+
         def __init__(self, config, *, encoder, beside):
             made.append(encoder)
 

@@ -10,11 +10,11 @@ import pytest
 
 from llm_serving.cache import CachedEngine
 from llm_serving.encoder_engine import EncoderEngine
-from llm_serving.engine import BLOCK, Engine, MeteredEngine, draw, filled
-from llm_serving.errors import EngineStoppedError, NoModelError
-from llm_serving.request import EncodedPrompt, Message, Request, Sampling, Usage
-from llm_serving.response_store import ResponseCache
+from llm_serving.engine import BLOCK, MeteredEngine, draw, filled
+from llm_serving.errors import EngineStoppedError, UnableError
+from llm_serving.request import EncodedPrompt, Message, Request, Sampling, ScoreRequest, Usage
 from llm_serving.scripted import ScriptedEngine
+from llm_serving.stores import ResponseCache
 
 CHAT = (Message("system", "Be brief."), Message("user", "Is the sky blue? Yes or No?"))
 WARM = Sampling(temperature=1.0, max_tokens=6, seed=7)
@@ -37,7 +37,7 @@ def scripted():
     params=["vllm", "vllm, cached", "scripted", "scripted, cached", "scripted, metered"]
 )
 def asked(request, tmp_path):
-    """An engine that answers questions, with counters that other tests have not moved."""
+    """An engine that answers questions."""
     kind, _, around = request.param.partition(", ")
     inner = request.getfixturevalue("engine") if kind == "vllm" else scripted()
     with closing(ResponseCache(tmp_path / "responses.sqlite")) as cache:
@@ -50,23 +50,18 @@ def asked(request, tmp_path):
                 yield inner
 
 
-def spent(engine: Engine, role: str) -> Usage:
-    return engine.counters.roles.get(role, Usage())
-
-
 async def test_an_answer_tells_what_it_cost_and_is_counted_under_its_role(asked):
-    before = spent(asked, "ask")
+    meter = MeteredEngine(asked)
     request = Request(prompt=CHAT, role="ask", constraint=YesOrNo())
     answer, other = await asyncio.gather(
-        asked.generate(request), asked.generate(Request(prompt="No?", role="another"))
+        meter.generate(request), meter.generate(Request(prompt="No?", role="another"))
     )
     assert answer.text in {"Yes", "No"}
     assert (answer.finish, answer.usage.calls) == ("stop", 1)
     assert answer.usage.prompt_tokens == len(asked.encode(CHAT).token_ids)
     assert answer.usage.completion_tokens == len(answer.token_ids) >= 1
     assert answer.usage.seconds > 0
-    assert spent(asked, "ask") == before + answer.usage
-    assert asked.counters.total.calls >= 2
+    assert meter.usage == {"ask": answer.usage, "another": other.usage}
     assert other.usage.prompt_tokens == len(asked.encode("No?").token_ids)
 
 
@@ -97,15 +92,15 @@ async def test_seeded_draws_differ_and_repeat(asked):
     assert len({one.text for one in first}) > 1
 
 
-@pytest.mark.parametrize("how", ["score", "score_labels"])
-async def test_choices_have_likelihoods_that_are_counted(asked, how):
-    before = spent(asked, how)
-    scores = await getattr(asked, how)(CHAT, ["Yes", "No", "Yes"], role=how)
+@pytest.mark.parametrize("kind", ["answers", "labels"])
+async def test_choices_have_likelihoods_that_are_counted(asked, kind):
+    meter = MeteredEngine(asked)
+    scores = await meter.score(ScoreRequest(CHAT, ("Yes", "No", "Yes"), kind=kind, role="r"))
     assert len(scores.logprobs) == 3
     assert scores.logprobs[0] == scores.logprobs[2]
     assert sum(map(math.exp, scores.logprobs[:2])) <= 1
     assert scores.usage.calls == 1
-    assert spent(asked, how) == before + scores.usage
+    assert meter.usage == {"r": scores.usage}
 
 
 async def test_embeddings_are_unit_vectors_of_the_texts_alone(asked):
@@ -117,14 +112,13 @@ async def test_an_encoder_embeds_and_refuses_every_question(text_encoder):
     await embeds(engine)
     for question in (
         engine.generate(Request(prompt="What?")),
-        engine.score("What?", ["yes", "no"]),
-        engine.score_labels("What?", ["1", "2"]),
+        engine.score(ScoreRequest("What?", ("yes", "no"))),
+        engine.score(ScoreRequest("What?", ("1", "2"), kind="labels")),
     ):
-        with pytest.raises(NoModelError, match="'none' answers no questions"):
+        with pytest.raises(UnableError, match=r"'none' (answers no questions|gives no log-prob)"):
             await question
-    with pytest.raises(NoModelError):
+    with pytest.raises(UnableError):
         engine.encode("What?")
-    assert engine.counters.roles.keys() == {"match"}
     await engine.aclose()
     assert text_encoder.encode(["iron"]).shape == (1, 384), "its owner closes it"
     owned = EncoderEngine()
@@ -134,7 +128,7 @@ async def test_an_encoder_embeds_and_refuses_every_question(text_encoder):
 
 
 async def embeds(engine):
-    before = spent(engine, "match").calls
+    engine = MeteredEngine(engine)
     vectors = await engine.embed(["iron", "gold", "iron"], role="match")
     assert vectors.dtype == np.float32
     assert vectors.shape[0] == 3
@@ -142,7 +136,7 @@ async def embeds(engine):
     assert np.array_equal(vectors[0], vectors[2])
     assert float(vectors[0] @ vectors[1]) < 0.9
     assert (await engine.embed([], role="match")).shape == (0, vectors.shape[1])
-    assert spent(engine, "match").calls == before + 2
+    assert engine.usage == {"match": Usage(calls=2)}
 
 
 @pytest.mark.parametrize("around", [None, CachedEngine])
@@ -153,12 +147,15 @@ async def test_closing_fails_those_who_wait_and_those_who_come(tmp_path, around)
     waiting = asyncio.create_task(engine.generate(Request(prompt="x")))
     await asyncio.sleep(0.005)
     await engine.aclose()
-    for late in (waiting, engine.generate(Request(prompt="x")), engine.score("x", ["a"])):
+    for late in (
+        waiting,
+        engine.generate(Request(prompt="x")),
+        engine.score(ScoreRequest("x", ("a",))),
+    ):
         with pytest.raises(EngineStoppedError):
             await late
     with pytest.raises(EngineStoppedError):
         await engine.embed([])
-    assert engine.counters.total.calls == 0
     cache.close()
 
 
@@ -169,7 +166,7 @@ async def test_a_metered_engine_leaves_the_shared_one_open():
     await metered.generate(Request(prompt="x"))
     await engine.generate(Request(prompt="x"))
     assert metered.identity is engine.identity
-    assert (metered.counters.total.calls, engine.counters.total.calls) == (1, 2)
+    assert metered.usage["default"].calls == 1
 
 
 # --- prompts that end where the prefix cache's blocks do -----------------------------------------

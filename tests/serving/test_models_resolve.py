@@ -11,7 +11,7 @@ import pytest
 from httpx import Request, Response
 from huggingface_hub.errors import RevisionNotFoundError
 
-from llm_serving.errors import UnknownModelError
+from llm_serving.errors import UnfetchedModelError, UnknownModelError
 from llm_serving.models import CATALOGUE, bundled_folder, fetch, fetch_verified, locate, resolve
 from llm_serving.models.folders import publish
 from llm_serving.models.hub import discard_damaged
@@ -78,8 +78,9 @@ def published(cache, revision):
 
 
 def test_bundled_name_is_its_fetched_folder(cache):
-    with pytest.raises(UnknownModelError, match="llm-planning models fetch all-minilm-l6-v2"):
+    with pytest.raises(UnfetchedModelError, match="is not on this machine: fetch it") as raised:
         locate(MODEL.name)
+    assert raised.value.model == "all-minilm-l6-v2"
     folder = published(cache, MODEL.revision)
     for find in (locate, resolve, fetch, fetch_verified):
         found = find(MODEL.name)
@@ -213,8 +214,9 @@ def test_hub_id_with_a_revision(hub):
         for find in (locate, resolve, fetch, fetch_verified):
             found = find(name)
             assert (found.name, found.path, found.revision) == (name, folder, folder.name)
-    with pytest.raises(UnknownModelError, match=r"lab/small@v2\.0 is not on .* fetch lab/small@v2"):
+    with pytest.raises(UnfetchedModelError, match=r"lab/small@v2\.0 is not on") as raised:
         locate("lab/small@v2.0")
+    assert raised.value.model == "lab/small@v2.0"
 
 
 def test_hub_id_with_a_revision_that_the_hub_does_not_have(hub, monkeypatch):
@@ -236,18 +238,16 @@ def test_a_revision_that_is_none(hub, name):
 
 def test_hub_id_offline_and_not_cached(hub):
     for find in (locate, resolve, fetch):
-        with pytest.raises(UnknownModelError) as raised:
+        with pytest.raises(UnfetchedModelError) as raised:
             find("lab/large")
-        assert "llm-planning models fetch lab/large" in str(raised.value)
+        assert raised.value.model == "lab/large"
         assert "HF_HUB_OFFLINE" in str(raised.value)
 
 
 def test_hub_snapshot_that_lacks_weights(hub):
     index = {"weight_map": {"a": "model.safetensors", "b": "missing.safetensors"}}
     (hub / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(
-        UnknownModelError, match=r"(?s)missing\.safetensors.*models fetch lab/small"
-    ):
+    with pytest.raises(UnknownModelError, match=r"(?s)missing\.safetensors.*Fetch it once"):
         resolve("lab/small")
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from llm_serving.engine import draw
 from llm_serving.errors import EngineStoppedError
-from llm_serving.request import EncodedPrompt, Image, Message, Request
+from llm_serving.request import EncodedPrompt, Image, Message, Request, ScoreRequest
 from llm_serving.scripted import ScriptedEngine, ScriptError
 
 CHAT = (
@@ -28,7 +28,7 @@ async def test_tokens_are_bytes_and_a_terminator():
     assert (answer.text, answer.finish) == ("propose!", "stop")
     assert answer.token_ids == (*b"propose!", 256)
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (6, 9)
-    assert engine.counters.roles == {"propose": answer.usage}
+    assert answer.usage.calls == 1
     assert engine.requests == [request]
 
 
@@ -94,24 +94,21 @@ async def test_scores_come_from_the_score_function():
     engine = ScriptedEngine(
         lambda _: "", score=lambda text, choices: [-float(len(text + c)) for c in choices]
     )
-    scores = await engine.score("ab", ["c", "cd"], role="act")
+    scores = await engine.score(ScoreRequest("ab", ("c", "cd"), role="act"))
     assert scores.logprobs == (-3.0, -4.0)
-    labels = await engine.score_labels((Message("user", "x"),), ["A"])
+    labels = await engine.score(ScoreRequest((Message("user", "x"),), ("A",), kind="labels"))
     assert labels.logprobs == (-float(len("<|user|>x<|end|><|assistant|>A")),)
     assert engine.scored == [("ab", ("c", "cd")), ("<|user|>x<|end|><|assistant|>", ("A",))]
     assert scores.usage.prompt_tokens == 2
-    assert {role: usage.calls for role, usage in engine.counters.roles.items()} == {
-        "act": 1,
-        "score": 1,
-    }
+    assert scores.usage.calls == 1
 
 
 async def test_wrong_scores_are_errors():
     with pytest.raises(ScriptError, match="give the engine a `score` function"):
-        await ScriptedEngine(lambda _: "").score("x", ["a"])
+        await ScriptedEngine(lambda _: "").score(ScoreRequest("x", ("a",)))
     with pytest.raises(ScriptError, match="1 values for the 2 choices of role 'act'"):
         await ScriptedEngine(lambda _: "", score=lambda _, __: [0.0]).score(
-            "x", ["a", "b"], role="act"
+            ScoreRequest("x", ("a", "b"), role="act")
         )
 
 

@@ -31,8 +31,7 @@ from stores import (
 from llm_serving import cache_file
 from llm_serving.cache_file import CacheError
 from llm_serving.request import Completion, Scores
-from llm_serving.response_store import ResponseCache
-from llm_serving.vector_store import EncoderIdentity, VectorCache
+from llm_serving.stores import EncoderIdentity, ResponseCache, VectorCache
 
 
 @pytest.fixture
@@ -68,19 +67,19 @@ def test_a_cache_counts_what_it_holds_and_gives_space_back(path, kind):
         kind.put(store, {n: kind.value(n) for n in range(600)})
         kind.put(store, {1: kind.value(1)}, name="large")
         before = store.stats()
-        shares = [(one.name, one.revision) for one in getattr(before, kind.shares)]
+        shares = [(one.name, one.revision) for one in before.shares]
         assert shares[0] == ("tiny", "of tiny")
-        entries = [one.entries for one in getattr(before, kind.shares)]
+        entries = [one.entries for one in before.shares]
         assert entries[0] == 600
         assert before.entries == sum(entries)
-        assert before.bytes == sum(one.bytes for one in getattr(before, kind.shares))
+        assert before.bytes == sum(one.bytes for one in before.shares)
         assert before.file_bytes > before.bytes > 600 * 16
         store.clear()
         after = store.stats()
-        assert (after.entries, after.bytes, getattr(after, kind.shares)) == (0, 0, ())
+        assert (after.entries, after.bytes, after.shares) == (0, 0, ())
         assert after.file_bytes < before.file_bytes
         kind.put(store, {1: kind.value(1)}, name="large")
-        assert getattr(store.stats(), kind.shares)[0].name == "large"
+        assert store.stats().shares[0].name == "large"
 
 
 @CACHES
@@ -132,8 +131,8 @@ def test_vectors_are_found_by_revision_and_text_alone(path):
         kept = store.get(EncoderIdentity("another", "r1"), [text, "unknown"])
         assert kept[text].tobytes() == vector.tobytes()
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT text, substr(vector, 1, 12) FROM vectors").fetchall() == [
-            (hashlib.sha256(text.encode()).digest(), vector.astype("<f4").tobytes())
+        assert connection.execute("SELECT key FROM entries").fetchall() == [
+            (hashlib.sha256(f"r1\n{text}".encode()).digest(),)
         ]
 
 
@@ -146,8 +145,8 @@ def test_a_failed_put_leaves_nothing(path):
     with closing(VectorCache(path)) as store:
         altered(
             path,
-            "CREATE TRIGGER full BEFORE INSERT ON vectors "
-            "WHEN (SELECT count(*) FROM vectors) >= 2 "
+            "CREATE TRIGGER full BEFORE INSERT ON entries "
+            "WHEN (SELECT count(*) FROM entries) >= 2 "
             "BEGIN SELECT RAISE(ABORT, 'no room'); END",
         )
         with pytest.raises(CacheError, match="no room"):
@@ -233,7 +232,7 @@ def assert_holds(kind, path, numbers):
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        return connection.execute(f"SELECT count(*) FROM {kind.table}").fetchone()[0]
+        return connection.execute("SELECT count(*) FROM entries").fetchone()[0]
 
 
 @CACHES

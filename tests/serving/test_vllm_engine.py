@@ -19,7 +19,7 @@ from llm_serving.errors import (
     TooManyImagesError,
     UnknownModelError,
 )
-from llm_serving.request import Image, Message, Request, Sampling
+from llm_serving.request import Image, Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import Scored, plain_scores
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
@@ -109,7 +109,7 @@ async def test_hot_answers_all_parse(engine):
 
 
 PLACES = "You are in a cellar with a lamp, a trap door and a sandwich. "
-ACTIONS = ["open trap", "open trap door", "take lamp", "eat the sandwich", "go north", "go north"]
+ACTIONS = ("open trap", "open trap door", "take lamp", "eat the sandwich", "go north", "go north")
 
 
 async def plain_prompt_logprobs(engine, prompt, choices):
@@ -132,7 +132,7 @@ async def test_both_ways_of_scoring_equal_prompt_logprobs(engine, words):
         scored = await way(engine.submit, encoded, sequences, ends=engine.ends)
         assert scored.logprobs == pytest.approx(expected[:5], abs=2e-3)
         assert scored.gap < 2e-3
-    scores = await engine.score(prompt, ACTIONS)
+    scores = await engine.score(ScoreRequest(prompt, ACTIONS))
     assert scores.logprobs == pytest.approx(expected, abs=2e-3)
     assert scores.logprobs[4] == scores.logprobs[5]
     assert scores.usage.calls == 1
@@ -145,7 +145,7 @@ async def test_scores_that_are_no_numbers_are_refused(engine, monkeypatch):
 
     monkeypatch.setattr(VllmEngine, "_sequence_scores", staticmethod(broken))
     with pytest.raises(RequestFailedError, match="gives NaN: weights are damaged or too large"):
-        await engine.score("Rare words:", ["quokka", "numbat"])
+        await engine.score(ScoreRequest("Rare words:", ("quokka", "numbat")))
 
 
 @pytest.mark.parametrize("wrong", ["zeros", "rows of another token"])
@@ -168,7 +168,7 @@ async def test_scores_from_wrong_rows_are_computed_again(engine, monkeypatch, ca
     monkeypatch.setattr(VllmEngine, "submit", misread)
     monkeypatch.setattr(engine, "_scoring", "tail" if wrong == "zeros" else "auto")
     for _ in range(2):
-        scores = await engine.score(prompt, ACTIONS[:4])
+        scores = await engine.score(ScoreRequest(prompt, ACTIONS[:4]))
         assert scores.logprobs == pytest.approx(expected, abs=2e-3)
     assert engine._scoring == "trie"
     assert len([one for one in caplog.records if "trie is used" in one.message]) == 1
@@ -181,32 +181,37 @@ async def test_scores_are_exact_wherever_a_block_ends(engine):
         text = engine._tokenizer.decode(
             engine._tokenizer.encode("the lamp is lit and " * 60)[:length]
         )
-        choices = ["go north", "open trap door"]
-        scores = await engine.score(text, [*choices, "go south"])
+        choices = ("go north", "open trap door")
+        scores = await engine.score(ScoreRequest(text, (*choices, "go south")))
         expected = await plain_prompt_logprobs(engine, text, choices)
         assert scores.logprobs[:2] == pytest.approx(expected, abs=2e-3), length
 
 
 async def test_choice_probabilities_of_a_whole_language_do_not_exceed_one(engine):
     """With the terminator, distinct choices are disjoint events."""
-    scores = await engine.score(ask("Say yes or no."), ["yes", "no", "Yes", "No", "Yes."])
+    scores = await engine.score(
+        ScoreRequest(ask("Say yes or no."), ("yes", "no", "Yes", "No", "Yes."))
+    )
     assert 0 < sum(math.exp(logprob) for logprob in scores.logprobs) <= 1
 
 
 async def test_labels_are_next_token_logprobs(engine):
     prompt = ask("Is the sky blue? Answer Yes or No.")
     labels = [" a", "Yes", "No", "Yes"]
-    scores = await engine.score_labels(prompt, labels)
+    scores = await engine.score(ScoreRequest(prompt, labels, kind="labels"))
     assert scores.logprobs[1] == scores.logprobs[3]
     token = engine._tokenizer.encode("Yes", add_special_tokens=False)
-    trie = await engine.score(prompt, ["Yes"])
-    ended = await engine.score_labels(
-        type(engine.encode(prompt))(engine.encode(prompt).token_ids + tuple(token)),
-        [engine._tokenizer.eos_token],
+    trie = await engine.score(ScoreRequest(prompt, ("Yes",)))
+    ended = await engine.score(
+        ScoreRequest(
+            type(engine.encode(prompt))(engine.encode(prompt).token_ids + tuple(token)),
+            (engine._tokenizer.eos_token,),
+            kind="labels",
+        )
     )
     assert trie.logprobs[0] == pytest.approx(scores.logprobs[1] + ended.logprobs[0], abs=2e-3)
     with pytest.raises(ValueError, match="not one"):
-        await engine.score_labels(prompt, ["antidisestablishmentarianism"])
+        await engine.score(ScoreRequest(prompt, ("antidisestablishmentarianism",), kind="labels"))
 
 
 async def test_more_labels_than_one_request_may_ask(engine):
@@ -217,7 +222,7 @@ async def test_more_labels_than_one_request_may_ask(engine):
         if len(engine._tokenizer.encode(text, add_special_tokens=False)) == 1
     ]
     assert len(labels) > 128
-    scores = await engine.score_labels("The", labels)
+    scores = await engine.score(ScoreRequest("The", labels, kind="labels"))
     assert len(scores.logprobs) == len(labels)
     assert sum(math.exp(one) for one in scores.logprobs) < 1
 
@@ -249,7 +254,7 @@ async def test_what_the_requests_of_a_scoring_share(engine, monkeypatch, scoring
     choices = ("a cow", "a pig", "two cows")
     assert await engine.forget_prefixes()
     for again in (False, True):
-        scores = await engine.score(prompt, choices)
+        scores = await engine.score(ScoreRequest(prompt, choices))
         shared, usage = scores.shared, scores.usage
         assert shared.tokens == len(prompt.token_ids)
         assert shared.requests >= 3
@@ -260,7 +265,7 @@ async def test_what_the_requests_of_a_scoring_share(engine, monkeypatch, scoring
             assert shared.cached_tokens == 0
             # Only the first of its requests has to read the prompt.
             assert usage.cached_tokens >= (shared.requests - 1) * (shared.tokens // 2)
-    labels = await engine.score_labels(prompt, ("A", "B"))
+    labels = await engine.score(ScoreRequest(prompt, ("A", "B"), kind="labels"))
     assert labels.shared.requests == 1
     assert labels.shared.cached_tokens == labels.usage.cached_tokens > 0
 
@@ -307,7 +312,7 @@ async def test_a_prompt_beyond_the_context_says_both_lengths(engine):
     assert str(caught.value.prompt_tokens) in str(caught.value)
     assert str(engine.context) in str(caught.value)
     with pytest.raises(PromptTooLongError):
-        await engine.score(prompt, ["go"])
+        await engine.score(ScoreRequest(prompt, ("go",)))
 
 
 async def test_a_text_model_refuses_images(engine):

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 LAYOUT = CacheLayout(
     name="transition memory",
-    clear="transitions",
     application_id=0x4C4C4D54,  # "LLMT"
     version=3,
     tables=(

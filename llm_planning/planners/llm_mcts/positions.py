@@ -21,7 +21,7 @@ from llm_serving.answers import Constraint
 from llm_serving.engine import draw
 from llm_serving.name_matcher import NameMatcher
 from llm_serving.patterns import finite_regex, or_words, repetition, sequence, words
-from llm_serving.request import Message, Request, Sampling
+from llm_serving.request import Message, Request, Sampling, ScoreRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,8 +187,10 @@ def named(position: str) -> str:
 async def _exact(home: Home, things: Sequence[str], *, engine: Engine) -> list[Sequence[float]]:
     """Probabilities of all places, shape [things][places]; see `calibrated`."""
     every = [*things, *NEUTRAL]
-    positions = _positions(home)
-    scores = await gather(engine.score(_likeliest(thing), positions, role=ROLE) for thing in every)
+    positions = tuple(_positions(home))
+    scores = await gather(
+        engine.score(ScoreRequest(_likeliest(thing), positions, role=ROLE)) for thing in every
+    )
     logprobs = [score.logprobs for score in scores]
     neutral = logprobs[len(things) :]
     return [calibrated(row, neutral) for row in logprobs[: len(things)]]

@@ -6,12 +6,16 @@ import hashlib
 import re
 from pathlib import Path
 
-from llm_serving.errors import ModelFetchError, UnknownModelError
+from llm_serving.errors import ModelFetchError, UnfetchedModelError, UnknownModelError
 from llm_serving.models.folders import sha256
 from llm_serving.models.local import check_folder
 
 _HUB_ID = re.compile(r"(?!.*(--|\.\.))[A-Za-z0-9_][\w.-]*/[\w.-]*\w", re.ASCII)
 _LONGEST_ID = 96
+_HOW_TO_FETCH = (
+    "Fetch it once with network access (unset HF_HUB_OFFLINE for it). Afterwards it is read from "
+    "the disk, offline with HF_HUB_OFFLINE=1"
+)
 _REVISION = re.compile(r"(?!.*\.\.)\w[\w.-]*(/\w[\w.-]*){0,4}", re.ASCII)
 _LONGEST_REVISION = 96
 _NEWEST = "main"
@@ -58,15 +62,15 @@ def cached_snapshot(hub_id: str) -> Path:
             repository, revision=revision, local_files_only=True, ignore_patterns=_SKIPPED
         )
     except LocalEntryNotFoundError as error:
-        raise UnknownModelError(
-            f"{hub_id} is not on this machine. {_how_to_fetch(hub_id)}"
+        raise UnfetchedModelError(
+            f"{hub_id} is not on this machine. {_HOW_TO_FETCH}", hub_id
         ) from error
     except (OSError, ValueError) as error:
         raise UnknownModelError(
             f"{hub_id} cannot be read from the hub's cache on this machine: {error}"
         ) from error
     folder = Path(found)
-    check_folder(folder, remedy=_how_to_fetch(hub_id))
+    check_folder(folder, remedy=_HOW_TO_FETCH)
     return folder
 
 
@@ -84,7 +88,7 @@ def download_snapshot(hub_id: str) -> Path:
         ModelFetchError: the download failed.
     """
     folder = _downloaded(hub_id)
-    check_folder(folder, remedy=_how_to_fetch(hub_id))
+    check_folder(folder, remedy=_HOW_TO_FETCH)
     return folder
 
 
@@ -111,9 +115,10 @@ def _downloaded(hub_id: str) -> Path:
     try:
         return Path(snapshot_download(repository, revision=revision, ignore_patterns=_SKIPPED))
     except LocalEntryNotFoundError as error:
-        raise UnknownModelError(
+        raise UnfetchedModelError(
             f"{hub_id} is not, or not wholly, on this machine, and the hub cannot be asked "
-            f"(no network, or HF_HUB_OFFLINE is set). {_how_to_fetch(hub_id)}"
+            f"(no network, or HF_HUB_OFFLINE is set). {_HOW_TO_FETCH}",
+            hub_id,
         ) from error
     except RepositoryNotFoundError as error:  # gated ones are of this type too
         raise UnknownModelError(
@@ -126,8 +131,7 @@ def _downloaded(hub_id: str) -> Path:
         ) from error
     except Exception as error:  # its HTTP client changed between releases, and its errors with it
         raise ModelFetchError(
-            f"{hub_id} could not be downloaded: {error}. What has arrived is kept; run "
-            f"`llm-planning models fetch {hub_id}` again"
+            f"{hub_id} could not be downloaded: {error}. What has arrived is kept: fetch it again"
         ) from error
 
 
@@ -155,10 +159,3 @@ def _content_name(blob: Path) -> str:
         header = b"blob %d\0" % len(content)
         return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
     return blob.name
-
-
-def _how_to_fetch(hub_id: str) -> str:
-    return (
-        f"Fetch it once with network access: `llm-planning models fetch {hub_id}` (unset "
-        "HF_HUB_OFFLINE for it). Afterwards it is read from the disk, offline with HF_HUB_OFFLINE=1"
-    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from llm_base.files import at_home
-from llm_serving.errors import AdapterError, UnknownModelError
+from llm_serving.errors import AdapterError, UnfetchedModelError, UnknownModelError
 from llm_serving.models.adapters import (
     Adapter,
     adapter_revision,
@@ -249,7 +249,7 @@ def _source(name: str) -> _Source:
     if (missing := TAUGHT.get(name)) is not None:
         raise UnknownModelError(
             f"{name} is not in this installation: its adapter {missing.adapter} is missing. "
-            f"Install llm-planning again, or take {missing.base.name}"
+            f"Install this program again, or take {missing.base.name}"
         )
     folder = Path(at_home(name))
     if names_folder(name):
@@ -305,9 +305,7 @@ def _located(name: str, base: ResolvedModel, adapter: Adapter) -> ResolvedModel:
 
 def _in_cache(name: str, revision: str, folder: Path) -> ResolvedModel:
     if not is_complete(folder, revision):
-        raise UnknownModelError(
-            f"{name} is not on this machine: run `llm-planning models fetch {name}`"
-        )
+        raise UnfetchedModelError(f"{name} is not on this machine: fetch it", name)
     return ResolvedModel(name=name, path=folder, revision=revision)
 
 

@@ -23,7 +23,7 @@ from on_cpu import SCHEDULING
 from tiny_llama import build
 
 from llm_serving.config import EngineConfig
-from llm_serving.request import EncodedPrompt, Message, Request, Sampling
+from llm_serving.request import EncodedPrompt, Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, sampling_params
 from llm_serving.vllm_engine import VllmEngine
@@ -31,7 +31,7 @@ from llm_serving.vllm_engine import VllmEngine
 SHORT = (Message("user", "hi"),)
 LONG = (Message("user", "once upon a time there was a prompt of several blocks, " * 2 + "and"),)
 OTHER = (Message("user", "another prompt that fills more than one block of the cache"),)
-ACTIONS = ["go n", "go", "go s", "open", "take it"]
+ACTIONS = ("go n", "go", "go s", "open", "take it")
 MANY = 3
 ANSWER = r'\{"act": "(go north|go south|open)", "why": "[a-z ]{1,6}"\}'
 
@@ -83,7 +83,7 @@ async def scoring(engine, reference):
     """The short prompt comes first: it has no cached tokens, so it must decide nothing."""
     seen = {"ways": [], "gaps": {}}
     for name, prompt in (("short", SHORT), ("long", LONG), ("other", OTHER), ("long", LONG)):
-        scores = (await engine.score(prompt, ACTIONS)).logprobs
+        scores = (await engine.score(ScoreRequest(prompt, ACTIONS))).logprobs
         seen["gaps"][name] = reference.gap(engine, prompt, ACTIONS, scores)
         seen["ways"].append(engine._scoring)
     fast = engine.fast_scores
@@ -138,7 +138,9 @@ async def beside_others(engine, reference):
         )
         for i in range(MANY)
     ]
-    scored = await asyncio.gather(*(engine.score(prompt, ACTIONS) for prompt in prompts))
+    scored = await asyncio.gather(
+        *(engine.score(ScoreRequest(prompt, ACTIONS)) for prompt in prompts)
+    )
     await asyncio.gather(*writing)
     return max(
         reference.gap(engine, prompt, ACTIONS, one.logprobs)
@@ -154,9 +156,9 @@ async def in_any_order(engine):
     apart = 0.0
     for _ in range(MANY // 2 + 1):
         await engine.forget_prefixes()
-        asked = [(prompt, rng.sample(ACTIONS, len(ACTIONS))) for prompt in prompts]
+        asked = [(prompt, tuple(rng.sample(ACTIONS, len(ACTIONS)))) for prompt in prompts]
         rng.shuffle(asked)
-        scored = await asyncio.gather(*(engine.score(*one) for one in asked))
+        scored = await asyncio.gather(*(engine.score(ScoreRequest(*one)) for one in asked))
         for (prompt, choices), scores in zip(asked, scored, strict=True):
             for choice, score in zip(choices, scores.logprobs, strict=True):
                 apart = max(apart, abs(seen.setdefault((prompt, choice), score) - score))
@@ -170,7 +172,8 @@ async def labels(engine, reference):
     names = [name for name in names if len(engine.own_tokens(name)) == 1]
     right = reference.next_logprobs(engine.encode(LONG).token_ids)[-1]
     mixed = await asyncio.gather(
-        engine.score_labels(LONG, names), engine.score_labels(LONG, names[:3])
+        engine.score(ScoreRequest(LONG, names, kind="labels")),
+        engine.score(ScoreRequest(LONG, names[:3], kind="labels")),
     )
     gaps = [
         abs(right[engine.own_tokens(name)[0]].item() - logprob)
@@ -257,7 +260,9 @@ async def preempted(folder, reference):
         for i in range(12)
     ]
     prompts = [f"{i}: " + "a long way through the cave, " * 5 for i in range(5)]
-    scored = await asyncio.gather(*(engine.score(prompt, ACTIONS) for prompt in prompts))
+    scored = await asyncio.gather(
+        *(engine.score(ScoreRequest(prompt, ACTIONS)) for prompt in prompts)
+    )
     await asyncio.gather(*writing)
     gap = max(
         reference.gap(engine, prompt, ACTIONS, one.logprobs)
@@ -293,7 +298,7 @@ async def adapted(folder, model, reference_of):
 
     adapter = write_adapter(folder, folder.parent / "adapter", size=0.05)
     engine = opened(folder, adapters={"one": str(adapter)})
-    scores = (await engine.score(LONG, ACTIONS, adapter="one")).logprobs
+    scores = (await engine.score(ScoreRequest(LONG, ACTIONS, adapter="one"))).logprobs
     reference = reference_of(with_adapter(model, adapter))
     seen = reference.gap(engine, LONG, ACTIONS, scores)
     await engine.aclose()

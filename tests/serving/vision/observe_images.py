@@ -24,9 +24,9 @@ from llm_serving.answers import constraint_of, parse
 from llm_serving.cache import CachedEngine
 from llm_serving.config import EngineConfig
 from llm_serving.errors import ServingError
-from llm_serving.request import Image, Message, Request, Sampling
-from llm_serving.response_store import ResponseCache
+from llm_serving.request import Image, Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import trie_scores
+from llm_serving.stores import ResponseCache
 from llm_serving.vllm_engine import VllmEngine
 
 CONTEXT = 8192
@@ -34,7 +34,7 @@ IMAGES = 2
 MAX_PIXELS = 64 * 28 * 28
 SYSTEM = "You are playing a game and see a room in a picture. " * 6
 QUESTION = "What do you do next?"
-CHOICES = ["open the door", "open", "take the lamp", "go north"]
+CHOICES = ("open the door", "open", "take the lamp", "go north")
 
 
 class Step(BaseModel):
@@ -93,7 +93,7 @@ class Observer:
         return float(rows[range(len(ending)), list(ending)].sum())
 
     async def scores(self, prompt):
-        return list((await self.engine.score(prompt, CHOICES)).logprobs)
+        return list((await self.engine.score(ScoreRequest(prompt, CHOICES))).logprobs)
 
     async def one_token(self, prompt):
         """Usage of an answer of one token."""
@@ -248,7 +248,9 @@ class Observer:
             "too many": await refusal(self.one_token(too_many)),
             "too many, scored": await refusal(self.scores(too_many)),
             "long": await refusal(self.engine.generate(request)),
-            "long, scored": await refusal(self.engine.score(long, ["." * (room - 1)])),
+            "long, scored": await refusal(
+                self.engine.score(ScoreRequest(long, ("." * (room - 1),)))
+            ),
             "long, as sent": len(long.token_ids),
             "context": self.engine.context,
         }

@@ -19,6 +19,7 @@ from llm_planning.planners.tree_of_options.settings import OptionSearchSettings
 from llm_planning.planners.xenon.roles import CAPTION
 from llm_planning.roles import Engines
 from llm_planning.specs import Run
+from llm_serving.request import ScoreRequest
 from llm_serving.scripted import ScriptedEngine
 
 HELD = ({}, {"oak_log": 3}, {"cobblestone": 64}, {"iron_ingot": 9, "stick": 2}, {"diamond": 1})
@@ -45,7 +46,9 @@ async def world_model(engine):
             state = start.apply(Change(gained=held))
             await ask(OptionQuestion(OptionState(world.goal, state), option))
         prompts = [request.prompt for request in noting.requests]
-        likelihoods[see] = [list((await engine.score(one, answers)).logprobs) for one in prompts]
+        likelihoods[see] = [
+            list((await engine.score(ScoreRequest(one, answers))).logprobs) for one in prompts
+        ]
     return likelihoods
 
 
@@ -62,7 +65,9 @@ async def policy(engine):
         wording = ActWording(world, see=see)
         asked = [Situation((), "You are at home.", choices, state=one) for one in states]
         prompts = [wording.action(one, dashes=3) for one in asked]
-        likelihoods[see] = [list((await engine.score(one, choices)).logprobs) for one in prompts]
+        likelihoods[see] = [
+            list((await engine.score(ScoreRequest(one, choices))).logprobs) for one in prompts
+        ]
     return likelihoods
 
 
