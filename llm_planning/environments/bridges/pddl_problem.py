@@ -1,0 +1,350 @@
+"""Problems of PDDL, read and simulated by unified-planning.
+
+A state is facts and numbers. The simulator reads and writes them through `_View`, so that no object
+of unified-planning is part of a state.
+"""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from unified_planning.engines.plan_validator import SequentialPlanValidator
+from unified_planning.engines.sequential_simulator import UPSequentialSimulator
+from unified_planning.environment import get_environment
+from unified_planning.exceptions import UPInvalidActionError
+from unified_planning.io import PDDLReader
+from unified_planning.model import UPState
+from unified_planning.model.walkers import StateEvaluator
+from unified_planning.plans import ActionInstance, SequentialPlan
+
+from llm_base.quoting import printable, quote
+from llm_planning.domain import DomainError
+from llm_planning.environments.bridges.pddl_files import read_text
+from llm_planning.environments.bridges.pddl_matching import Facts, Schema
+from llm_planning.environments.bridges.pddl_words import condition_text, conjuncts
+from llm_planning.names import remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from llm_planning.environments.bridges.pddl_matching import Atom, Fact, Term
+
+# The simulator knows the global environment only.
+get_environment().credits_stream = None
+
+MOST_MATCHES: Final = 20_000
+"""The most ways in one state to fill in the parameters of one action."""
+
+
+class Situation(NamedTuple):
+    """A state.
+
+    Attributes:
+        facts: that hold now, of the predicates that actions change.
+        numbers: the values of the functions that actions change.
+    """
+
+    facts: frozenset[Fact]
+    numbers: frozenset[tuple[Fact, Fraction]] = frozenset()
+
+
+class PddlProblem:
+    """A problem that can be simulated from any of its states.
+
+    Args:
+        domain: file of the domain.
+        problem: file of the problem.
+
+    Attributes:
+        model: the problem of unified-planning.
+        goals: the conditions of the goal, at least one.
+        lasting: the facts that no action changes.
+        start: the state at the start.
+
+    Raises:
+        DomainError: a file cannot be read, or the problem is not classical.
+    """
+
+    def __init__(self, domain: Path, problem: Path) -> None:
+        self.model = _read(domain, problem)
+        self.goals = conjuncts(self.model.goals)
+        self.fact_of = cache(_fact_of)
+        with warnings.catch_warnings():
+            # Functions without a value are taken care of here.
+            warnings.simplefilter("ignore")
+            self._simulator = UPSequentialSimulator(self.model, error_on_failed_checks=False)
+        self._evaluator = StateEvaluator(self.model)
+        self._static = {fluent.name for fluent in self.model.get_static_fluents()}
+        facts: set[Fact] = set()
+        numbers: dict[Fact, Fraction] = {}
+        for fluent, value in self.model.explicit_initial_values.items():
+            if not value.is_bool_constant():
+                numbers[_fact_of(fluent)] = Fraction(value.constant_value())
+            elif value.is_true():
+                facts.add(_fact_of(fluent))
+        self.lasting = frozenset(fact for fact in facts if fact[0] in self._static)
+        self.lasting_numbers = {
+            fact: number for fact, number in numbers.items() if fact[0] in self._static
+        }
+        self.start = Situation(
+            frozenset(facts - self.lasting),
+            frozenset(numbers.items() - self.lasting_numbers.items()),
+        )
+        self._lasting = Facts(self.lasting)
+        self._schemas = {action.name: self._schema(action) for action in self.model.actions}
+
+    def applicable(self, state: Situation) -> list[str]:
+        """The possible actions, in the order of the files.
+
+        Raises:
+            DomainError: there are too many.
+        """
+        facts, view = Facts(state.facts, self._lasting), _View(self, state)
+        return [
+            " ".join((name, *arguments))
+            for name, (schema, whole) in self._schemas.items()
+            for arguments in _matches(schema, facts)
+            if whole or self._is_applicable(view, *self._named(name, arguments))
+        ]
+
+    def after(self, state: Situation, action: str) -> Situation | None:
+        """The state after an action; None if it is not possible."""
+        if self._misnamed(action):
+            return None
+        name, *arguments = action.split()
+        named = self._named(name, arguments)
+        view = self._tried(lambda: self._simulator.apply(_View(self, state), *named))
+        return view and view.situation
+
+    def obstacle(self, state: Situation, action: str) -> str | None:
+        """Why an action cannot be taken, in words; None if it can."""
+        if misnamed := self._misnamed(action):
+            return misnamed
+        name, *arguments = action.split()
+        view, (schema, objects) = _View(self, state), self._named(name, arguments)
+        if self._is_applicable(view, schema, objects):
+            return None
+        values = dict(zip(schema.parameters, objects, strict=True))
+        needed = [one.substitute(values) for one in conjuncts(schema.preconditions)]
+        lacking = "; ".join(condition_text(one) for one in needed if not self._holds(one, view))
+        return f"it needs: {lacking}" if lacking else "its effects contradict each other"
+
+    def _misnamed(self, action: str) -> str | None:
+        """Why a text names no action with objects of the right types; None if it does."""
+        name, *arguments = action.split() or [""]
+        if name not in self._schemas:
+            return f"there is no action {quote(name)}; {remedy(name, self._schemas)}"
+        parameters, domains = self.model.action(name).parameters, self._schemas[name][0].domains
+        if len(arguments) != len(domains):
+            return f"{name} takes {len(domains)} arguments, not {len(arguments)}"
+        for argument, domain, parameter in zip(arguments, domains, parameters, strict=True):
+            if argument not in domain:
+                return f"{quote(argument)} is no {parameter.type.name} of this problem"
+        return None
+
+    def open_goals(self, state: Situation) -> list[Any]:
+        """The conditions of the goal that do not hold."""
+        view = _View(self, state)
+        return [one for one in self.goals if not self._holds(one, view)]
+
+    def judged(self, actions: Iterable[str]) -> Mapping[str, bool | float]:
+        """What unified-planning's validator says of actions, without those that are refused.
+
+        Returns:
+            `validated`, whether they are a plan; and `plan_cost` if they are one and costs count.
+        """
+        state, taken = self.start, []
+        for action in actions:
+            if (after := self.after(state, action)) is not None:
+                name, *arguments = action.split()
+                taken.append(ActionInstance(*self._named(name, arguments)))
+                state = after
+        result = SequentialPlanValidator().validate(self.model, SequentialPlan(taken))
+        costs = list((result.metric_evaluations or {}).values())
+        return {"validated": bool(result), **({"plan_cost": float(costs[0])} if costs else {})}
+
+    def every_action(self) -> Iterator[str]:
+        """The actions that the lasting facts permit in some state, in any order."""
+        for name, (schema, _) in self._schemas.items():
+            for arguments in schema.about(self._static).matches(self._lasting):
+                yield " ".join((name, *arguments))
+
+    def beginning_in(self, state: Situation) -> Any:
+        """The problem of unified-planning that begins in a state."""
+        model = self.model.clone()
+        for value, facts in (
+            (False, self.start.facts - state.facts),
+            (True, state.facts - self.start.facts),
+        ):
+            for fact in facts:
+                model.set_initial_value(self._fluent(fact), value)
+        for fact, number in state.numbers - self.start.numbers:
+            model.set_initial_value(self._fluent(fact), number)
+        return model
+
+    def _fluent(self, fact: Fact) -> Any:
+        predicate, *arguments = fact
+        return self.model.fluent(predicate)(*map(self.model.object, arguments))
+
+    def _is_applicable(self, view: _View, schema: Any, objects: tuple[Any, ...]) -> bool:
+        return bool(self._tried(lambda: self._simulator.is_applicable(view, schema, objects)))
+
+    def _holds(self, condition: Any, view: _View) -> bool:
+        value = self._tried(lambda: self._evaluator.evaluate(condition, view))
+        return value is not None and bool(value.is_true())
+
+    def _tried(self, question: Callable[[], Any]) -> Any:
+        """The answer of unified-planning; None if that needs something impossible or undefined."""
+        try:
+            return question()
+        except UPInvalidActionError:
+            return None
+        except _UndefinedError:
+            # An evaluator that was interrupted goes on where it was.
+            self._evaluator = self._simulator._se = StateEvaluator(self.model)
+            return None
+
+    def _named(self, name: str, arguments: Iterable[str]) -> tuple[Any, tuple[Any, ...]]:
+        """An action of unified-planning and its arguments."""
+        expression = self.model.environment.expression_manager.ObjectExp
+        objects = tuple(expression(self.model.object(argument)) for argument in arguments)
+        return self.model.action(name), objects
+
+    def _schema(self, action: Any) -> tuple[Schema, bool]:
+        """The schema of an action, and whether it tests all that is needed."""
+        numbers = {one.name: number for number, one in enumerate(action.parameters)}
+        present: list[Atom] = []
+        absent: list[Atom] = []
+        unequal: list[tuple[Term, Term]] = []
+        whole = not self.model.state_invariants and all(
+            effect.fluent.type.is_bool_type() for effect in action.effects
+        )
+        for condition in conjuncts(action.preconditions):
+            positive = condition.arg(0) if condition.is_not() else condition
+            terms = _terms(positive, numbers)
+            if terms is None or (positive.is_equals() and not condition.is_not()):
+                whole = False
+            elif positive.is_equals():
+                unequal.append((terms[0], terms[1]))
+            else:
+                (absent if condition.is_not() else present).append((positive.fluent().name, terms))
+        domains = tuple(
+            {thing.name: place for place, thing in enumerate(self.model.objects(one.type))}
+            for one in action.parameters
+        )
+        found = Schema(action.name, domains, tuple(present), tuple(absent), tuple(unequal))
+        return found, whole
+
+
+class _UndefinedError(Exception):
+    """A function has no value here: what needs it is not possible."""
+
+
+class _View(UPState):  # type: ignore[misc, unused-ignore]
+    """A state, as the simulator reads and changes it."""
+
+    def __init__(self, problem: PddlProblem, situation: Situation) -> None:
+        self._problem = problem
+        self.situation = situation
+        self._numbers = dict(situation.numbers)
+        self._manager = problem.model.environment.expression_manager
+
+    def get_value(self, fluent: Any) -> Any:
+        """The value of a ground predicate or function, an expression.
+
+        Raises:
+            _UndefinedError: the function has none.
+        """
+        fact = self._problem.fact_of(fluent)
+        if fluent.type.is_bool_type():
+            held = fact in self.situation.facts or fact in self._problem.lasting
+            return self._manager.TRUE() if held else self._manager.FALSE()
+        number = self._numbers.get(fact, self._problem.lasting_numbers.get(fact))
+        if number is None:
+            raise _UndefinedError
+        return self._manager.auto_promote(number)[0]
+
+    def make_child(self, updated_values: Mapping[Any, Any]) -> _View:
+        """The state in which some ground predicates and functions have other values."""
+        facts, numbers = set(self.situation.facts), dict(self._numbers)
+        for fluent, value in updated_values.items():
+            fact = self._problem.fact_of(fluent)
+            if not value.is_bool_constant():
+                numbers[fact] = Fraction(value.constant_value())
+            elif value.is_true():
+                facts.add(fact)
+            else:
+                facts.discard(fact)
+        after = Situation(frozenset(facts), frozenset(numbers.items()))
+        return _View(self._problem, after)
+
+
+def _fact_of(fluent: Any) -> Fact:
+    return (fluent.fluent().name, *map(str, fluent.args))
+
+
+def _terms(condition: Any, numbers: Mapping[str, int]) -> tuple[Term, ...] | None:
+    """The arguments of an atom or of an equality; None for what is neither."""
+    if not (condition.is_fluent_exp() or condition.is_equals()):
+        return None
+    terms: list[Term] = []
+    for one in condition.args:
+        if one.is_parameter_exp():
+            terms.append(numbers[one.parameter().name])
+        elif one.is_object_exp():
+            terms.append(one.object().name)
+        else:
+            return None
+    return tuple(terms)
+
+
+def _matches(schema: Schema, facts: Facts) -> list[tuple[str, ...]]:
+    found = list(islice(schema.matches(facts), MOST_MATCHES + 1))
+    if len(found) > MOST_MATCHES:
+        raise DomainError(
+            f"the action {schema.name} can be tried in more than {MOST_MATCHES} ways: the problem "
+            "is too large; choose one with fewer objects"
+        )
+    return sorted(found, key=schema.place)
+
+
+def _read(domain: Path, problem: Path) -> Any:
+    """The problem of two files, as unified-planning has it.
+
+    Raises:
+        DomainError: a file cannot be read, or the problem is not classical.
+    """
+    texts = [read_text("domain", domain), read_text("problem", problem)]
+    try:
+        model = _parsed(*texts)
+    except Exception as error:
+        try:
+            _parsed(texts[0])
+        except Exception as first:
+            raise _unreadable("domain", domain, texts[0], first) from first
+        raise _unreadable("problem", problem, texts[1], error) from error
+    known = UPSequentialSimulator.supported_kind().features - {"OBJECT_FLUENTS"}
+    beyond = model.kind.features - known - {"UNDEFINED_INITIAL_NUMERIC"}
+    if beyond:
+        words = ", ".join(sorted(one.lower().replace("_", " ") for one in beyond))
+        raise DomainError(f"domain={domain} is not classical, it has {words}: name another one")
+    if not conjuncts(model.goals):
+        raise DomainError(f"problem={problem} has no goal: add conditions to its (:goal ...)")
+    return model
+
+
+def _parsed(*texts: str) -> Any:
+    return PDDLReader().parse_problem_string(*texts)
+
+
+def _unreadable(key: str, path: Path, text: str, error: Exception) -> DomainError:
+    if "(either" in text.lower().replace(" ", ""):
+        why = "unified-planning does not know (either ...); give both types a common one"
+    else:
+        why = printable(str(error).strip().partition("\n")[0]) or type(error).__name__
+    return DomainError(f"{key}={path} is not read as PDDL: {why}")
