@@ -325,6 +325,19 @@ async def test_rules_know_a_plan_and_the_optimum(opened):
 
 
 @needs_planner
+def test_an_action_may_be_called_as_a_predicate_is(opened):
+    world = opened(
+        GRIPPER.replace("(robot ?r - room)", "(robot ?r - room) (go ?r)").replace(
+            "(and (robot ?r) (door", "(and (go ?r) (robot ?r) (door"
+        ),
+        BALLS.replace("(:init", "(:init (go west) (go east)"),
+    )
+    start = world.start(0)
+    assert world.actions(start)[:2] == ["go west east", "pick b1 west left"]
+    assert validated(world, world.advise(start))
+
+
+@needs_planner
 async def test_rules_answer_in_a_models_place(opened):
     outcome = await run("puct", opened(*PAIRS["gripper"]), roles="rules", simulations=30)
     assert outcome.success

@@ -218,5 +218,5 @@ def _opened(task: str, settings: PddlSettings, *, of: str) -> PddlWorld:
     files = problem_files(settings.domain, settings.problem)
     if os.path.isdir(at_home(settings.problem)):
         check_task(task, known=tuple(files), of=of)
-        return PddlWorld(PddlProblem(Path(at_home(settings.domain)), files[task]))
+        files = {task: files[task]}
     return PddlWorld(PddlProblem(Path(at_home(settings.domain)), *files.values()))

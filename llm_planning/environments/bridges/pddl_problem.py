@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.bridges.pddl_matching import Atom, Fact, Term
 
-# The simulator knows the global environment only.
+# The simulator knows the global environment only. An action may be called as a predicate is, and
+# a function may be without a value.
 get_environment().credits_stream = None
+get_environment().error_used_name = False
+warnings.filterwarnings("ignore", category=UserWarning, module="unified_planning")
 
 MOST_MATCHES: Final = 20_000
 """The most ways in one state to fill in the parameters of one action."""
@@ -74,10 +77,7 @@ class PddlProblem:
         self.model = _read(domain, problem)
         self.goals = conjuncts(self.model.goals)
         self.fact_of = cache(_fact_of)
-        with warnings.catch_warnings():
-            # Functions without a value are taken care of here.
-            warnings.simplefilter("ignore")
-            self._simulator = UPSequentialSimulator(self.model, error_on_failed_checks=False)
+        self._simulator = UPSequentialSimulator(self.model, error_on_failed_checks=False)
         self._evaluator = StateEvaluator(self.model)
         self._static = {fluent.name for fluent in self.model.get_static_fluents()}
         facts: set[Fact] = set()
@@ -119,7 +119,7 @@ class PddlProblem:
         name, *arguments = action.split()
         named = self._named(name, arguments)
         view = self._tried(lambda: self._simulator.apply(_View(self, state), *named))
-        return view and view.situation
+        return view.situation if isinstance(view, _View) else None
 
     def obstacle(self, state: Situation, action: str) -> str | None:
         """Why an action cannot be taken, in words; None if it can."""
@@ -195,6 +195,8 @@ class PddlProblem:
         return bool(self._tried(lambda: self._simulator.is_applicable(view, schema, objects)))
 
     def _holds(self, condition: Any, view: _View) -> bool:
+        if condition.is_fluent_exp():
+            return bool(view.get_value(condition).is_true())
         value = self._tried(lambda: self._evaluator.evaluate(condition, view))
         return value is not None and bool(value.is_true())
 
