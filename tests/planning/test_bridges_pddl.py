@@ -107,7 +107,9 @@ ROADS = """
       (increase (total-cost) (length ?p ?q))))
   (:action fill :parameters (?v - van)
     :precondition (< (fuel ?v) 2)
-    :effect (and (assign (fuel ?v) 5.5) (increase (total-cost) 3))))
+    :effect (and (assign (fuel ?v) 5.5) (increase (total-cost) 3)))
+  (:action swap :parameters (?v ?w - van)
+    :effect (and (assign (fuel ?v) (fuel ?w)) (assign (fuel ?w) (+ (* 2 (fuel ?v)) 1)))))
 """
 TRIP = """
 (define (problem trip) (:domain roads)
@@ -263,6 +265,7 @@ def test_what_needs_a_number_that_is_undefined_is_impossible(opened):
     start = world.start(0)
     assert world.actions(start) == []
     assert world.feasible(start, "drive van1 x y") == "it needs: length x y <= fuel van1"
+    assert world.feasible(start, "swap van1 van1") == "its effects contradict each other"
     assert world.step(start, "fill van1", Random(0)).obstacle == "it needs: fuel van1 < 2"
 
 
@@ -432,7 +435,12 @@ REFUSED = [
     (
         GRIPPER.replace("?b - ball ?r - room)", "?b - (either ball hand) ?r - room)"),
         BALLS,
-        r"domain=.* does not know \(either \.\.\.\); give both types a common one",
+        r"domain=.* does not know types that are one of several, written \(either",
+    ),
+    (
+        GRIPPER.replace("(:action go", "(:derived (full) (and)) (:action go"),
+        BALLS,
+        r"domain=.* does not know derived predicates, written \(:derived",
     ),
 ]
 

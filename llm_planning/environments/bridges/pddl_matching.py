@@ -48,10 +48,6 @@ class Facts:
             key=len,
         )
 
-    def __contains__(self, fact: Fact) -> bool:
-        """Whether a fact holds."""
-        return fact in self._of(fact[0], 0, fact[0])
-
     def _of(self, predicate: str, place: int, value: str) -> Mapping[Fact, None]:
         found = self._found.get((predicate, place, value))
         if found is None:
@@ -67,32 +63,19 @@ class Schema:
         name: of the action.
         domains: for each parameter, the objects of its type, with their place in the problem.
         present: what has to hold.
-        absent: what must not hold.
-        unequal: pairs of arguments that differ.
     """
 
     name: str
     domains: tuple[Mapping[str, int], ...]
     present: tuple[Atom, ...]
-    absent: tuple[Atom, ...]
-    unequal: tuple[tuple[Term, Term], ...]
 
     def about(self, predicates: Collection[str]) -> Schema:
         """The schema with only those preconditions that are about some predicates."""
-        present, absent = (
-            tuple(atom for atom in atoms if atom[0] in predicates)
-            for atoms in (self.present, self.absent)
-        )
-        return replace(self, present=present, absent=absent)
+        return replace(self, present=tuple(one for one in self.present if one[0] in predicates))
 
     def matches(self, facts: Facts) -> Iterator[tuple[str, ...]]:
         """The arguments with which these preconditions hold, each once, in any order."""
-        for found in self._joined(facts, self.present, (None,) * len(self.domains)):
-            if all(_value(one, found) != _value(two, found) for one, two in self.unequal) and all(
-                (predicate, *(_value(term, found) for term in terms)) not in facts
-                for predicate, terms in self.absent
-            ):
-                yield found
+        return self._joined(facts, self.present, (None,) * len(self.domains))
 
     def _joined(
         self, facts: Facts, atoms: tuple[Atom, ...], bound: tuple[str | None, ...]
@@ -126,7 +109,3 @@ class Schema:
         """By which arguments are sorted: the places of the objects in the problem."""
         pairs = zip(self.domains, arguments, strict=True)
         return tuple(domain[argument] for domain, argument in pairs)
-
-
-def _value(term: Term, arguments: tuple[str, ...]) -> str:
-    return arguments[term] if isinstance(term, int) else term

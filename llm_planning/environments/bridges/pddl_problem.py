@@ -23,13 +23,19 @@ from unified_planning.plans import ActionInstance, SequentialPlan
 
 from llm_base.quoting import printable, quote
 from llm_planning.domain import DomainError
+from llm_planning.environments.bridges.pddl_conditions import (
+    UndefinedError,
+    is_about,
+    names_of,
+    value_of,
+)
 from llm_planning.environments.bridges.pddl_files import read_text
 from llm_planning.environments.bridges.pddl_matching import Facts, Schema
 from llm_planning.environments.bridges.pddl_words import condition_text, conjuncts
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from llm_planning.environments.bridges.pddl_matching import Atom, Fact, Term
@@ -42,6 +48,14 @@ warnings.filterwarnings("ignore", category=UserWarning, module="unified_planning
 
 MOST_MATCHES: Final = 20_000
 """The most ways in one state to fill in the parameters of one action."""
+
+
+_UNKNOWN: Final = {
+    "(either": "types that are one of several",
+    "(:derived": "derived predicates",
+    "probabilistic": "effects by chance",
+}
+"""What is in files of PDDL and cannot be read: how it is written -> what it is."""
 
 
 class Situation(NamedTuple):
@@ -65,8 +79,11 @@ class PddlProblem:
 
     Attributes:
         model: the problem of unified-planning.
+        manager: makes its expressions.
+        fact_of: the fact that a ground expression names.
         goals: the conditions of the goal, at least one.
         lasting: the facts that no action changes.
+        lasting_numbers: the values that no action changes.
         start: the state at the start.
 
     Raises:
@@ -76,9 +93,9 @@ class PddlProblem:
     def __init__(self, domain: Path, problem: Path) -> None:
         self.model = _read(domain, problem)
         self.goals = conjuncts(self.model.goals)
+        self.manager = self.model.environment.expression_manager
         self.fact_of = cache(_fact_of)
         self._simulator = UPSequentialSimulator(self.model, error_on_failed_checks=False)
-        self._evaluator = StateEvaluator(self.model)
         self._static = {fluent.name for fluent in self.model.get_static_fluents()}
         facts: set[Fact] = set()
         numbers: dict[Fact, Fraction] = {}
@@ -96,6 +113,8 @@ class PddlProblem:
             frozenset(numbers.items() - self.lasting_numbers.items()),
         )
         self._lasting = Facts(self.lasting)
+        self._others: dict[str, list[Any]] = {}
+        self._may_conflict: set[str] = set()
         self._schemas = {action.name: self._schema(action) for action in self.model.actions}
 
     def applicable(self, state: Situation) -> list[str]:
@@ -107,9 +126,9 @@ class PddlProblem:
         facts, view = Facts(state.facts, self._lasting), _View(self, state)
         return [
             " ".join((name, *arguments))
-            for name, (schema, whole) in self._schemas.items()
+            for name, schema in self._schemas.items()
             for arguments in _matches(schema, facts)
-            if whole or self._is_applicable(view, *self._named(name, arguments))
+            if self._is_applicable(view, name, arguments)
         ]
 
     def after(self, state: Situation, action: str) -> Situation | None:
@@ -117,8 +136,7 @@ class PddlProblem:
         if self._misnamed(action):
             return None
         name, *arguments = action.split()
-        named = self._named(name, arguments)
-        view = self._tried(lambda: self._simulator.apply(_View(self, state), *named))
+        view = self._tried(self._simulator.apply, _View(self, state), name, arguments)
         return view.situation if isinstance(view, _View) else None
 
     def obstacle(self, state: Situation, action: str) -> str | None:
@@ -127,19 +145,22 @@ class PddlProblem:
             return misnamed
         name, *arguments = action.split()
         view, (schema, objects) = _View(self, state), self._named(name, arguments)
-        if self._is_applicable(view, schema, objects):
-            return None
         values = dict(zip(schema.parameters, objects, strict=True))
-        needed = [one.substitute(values) for one in conjuncts(schema.preconditions)]
-        lacking = "; ".join(condition_text(one) for one in needed if not self._holds(one, view))
-        return f"it needs: {lacking}" if lacking else "its effects contradict each other"
+        bound = dict(zip(names_of(schema.parameters), arguments, strict=True))
+        lacking = [one for one in conjuncts(schema.preconditions) if not _holds(one, view, bound)]
+        if lacking:
+            return (
+                f"it needs: {'; '.join(condition_text(one.substitute(values)) for one in lacking)}"
+            )
+        possible = self._is_applicable(view, name, arguments)
+        return None if possible else "its effects contradict each other"
 
     def _misnamed(self, action: str) -> str | None:
         """Why a text names no action with objects of the right types; None if it does."""
         name, *arguments = action.split() or [""]
         if name not in self._schemas:
             return f"there is no action {quote(name)}; {remedy(name, self._schemas)}"
-        parameters, domains = self.model.action(name).parameters, self._schemas[name][0].domains
+        parameters, domains = self.model.action(name).parameters, self._schemas[name].domains
         if len(arguments) != len(domains):
             return f"{name} takes {len(domains)} arguments, not {len(arguments)}"
         for argument, domain, parameter in zip(arguments, domains, parameters, strict=True):
@@ -150,7 +171,7 @@ class PddlProblem:
     def open_goals(self, state: Situation) -> list[Any]:
         """The conditions of the goal that do not hold."""
         view = _View(self, state)
-        return [one for one in self.goals if not self._holds(one, view)]
+        return [one for one in self.goals if not _holds(one, view, {})]
 
     def judged(self, actions: Iterable[str]) -> Mapping[str, bool | float]:
         """What unified-planning's validator says of actions, without those that are refused.
@@ -170,9 +191,14 @@ class PddlProblem:
 
     def every_action(self) -> Iterator[str]:
         """The actions that the lasting facts permit in some state, in any order."""
-        for name, (schema, _) in self._schemas.items():
+        view = _View(self, self.start)
+        for name, schema in self._schemas.items():
+            lasting = [one for one in self._others[name] if is_about(one, self._static)]
+            parameters = names_of(self.model.action(name).parameters)
             for arguments in schema.about(self._static).matches(self._lasting):
-                yield " ".join((name, *arguments))
+                bound = dict(zip(parameters, arguments, strict=True))
+                if all(_holds(one, view, bound) for one in lasting):
+                    yield " ".join((name, *arguments))
 
     def beginning_in(self, state: Situation) -> Any:
         """The problem of unified-planning that begins in a state."""
@@ -191,60 +217,52 @@ class PddlProblem:
         predicate, *arguments = fact
         return self.model.fluent(predicate)(*map(self.model.object, arguments))
 
-    def _is_applicable(self, view: _View, schema: Any, objects: tuple[Any, ...]) -> bool:
-        return bool(self._tried(lambda: self._simulator.is_applicable(view, schema, objects)))
+    def _is_applicable(self, view: _View, name: str, arguments: Sequence[str]) -> bool:
+        """Whether an action is possible, if what its schema joins is."""
+        action = self.model.action(name)
+        bound = dict(zip(names_of(action.parameters), arguments, strict=True))
+        return all(_holds(one, view, bound) for one in self._others[name]) and (
+            name not in self._may_conflict
+            or bool(self._tried(self._simulator.is_applicable, view, name, arguments))
+        )
 
-    def _holds(self, condition: Any, view: _View) -> bool:
-        if condition.is_fluent_exp():
-            return bool(view.get_value(condition).is_true())
-        value = self._tried(lambda: self._evaluator.evaluate(condition, view))
-        return value is not None and bool(value.is_true())
-
-    def _tried(self, question: Callable[[], Any]) -> Any:
-        """The answer of unified-planning; None if that needs something impossible or undefined."""
+    def _tried(
+        self, question: Callable[..., Any], view: _View, name: str, arguments: Sequence[str]
+    ) -> Any:
+        """The answer of the simulator; None if that needs something impossible or undefined."""
         try:
-            return question()
+            return question(view, *self._named(name, arguments))
         except UPInvalidActionError:
             return None
-        except _UndefinedError:
+        except UndefinedError:
             # An evaluator that was interrupted goes on where it was.
-            self._evaluator = self._simulator._se = StateEvaluator(self.model)
+            self._simulator._se = StateEvaluator(self.model)
             return None
 
     def _named(self, name: str, arguments: Iterable[str]) -> tuple[Any, tuple[Any, ...]]:
         """An action of unified-planning and its arguments."""
-        expression = self.model.environment.expression_manager.ObjectExp
-        objects = tuple(expression(self.model.object(argument)) for argument in arguments)
+        objects = tuple(self.manager.ObjectExp(self.model.object(one)) for one in arguments)
         return self.model.action(name), objects
 
-    def _schema(self, action: Any) -> tuple[Schema, bool]:
-        """The schema of an action, and whether it tests all that is needed."""
-        numbers = {one.name: number for number, one in enumerate(action.parameters)}
+    def _schema(self, action: Any) -> Schema:
+        """The part of an action that is joined; the rest is kept in `_others`."""
+        numbers = {name: number for number, name in enumerate(names_of(action.parameters))}
         present: list[Atom] = []
-        absent: list[Atom] = []
-        unequal: list[tuple[Term, Term]] = []
-        whole = not self.model.state_invariants and all(
-            effect.fluent.type.is_bool_type() for effect in action.effects
-        )
+        others: list[Any] = []
         for condition in conjuncts(action.preconditions):
-            positive = condition.arg(0) if condition.is_not() else condition
-            terms = _terms(positive, numbers)
-            if terms is None or (positive.is_equals() and not condition.is_not()):
-                whole = False
-            elif positive.is_equals():
-                unequal.append((terms[0], terms[1]))
+            terms = _terms(condition, numbers)
+            if terms is None:
+                others.append(condition)
             else:
-                (absent if condition.is_not() else present).append((positive.fluent().name, terms))
+                present.append((condition.fluent().name, terms))
+        self._others[action.name] = others
+        if not all(effect.fluent.type.is_bool_type() for effect in action.effects):
+            self._may_conflict.add(action.name)
         domains = tuple(
             {thing.name: place for place, thing in enumerate(self.model.objects(one.type))}
             for one in action.parameters
         )
-        found = Schema(action.name, domains, tuple(present), tuple(absent), tuple(unequal))
-        return found, whole
-
-
-class _UndefinedError(Exception):
-    """A function has no value here: what needs it is not possible."""
+        return Schema(action.name, domains, tuple(present))
 
 
 class _View(UPState):  # type: ignore[misc, unused-ignore]
@@ -254,22 +272,31 @@ class _View(UPState):  # type: ignore[misc, unused-ignore]
         self._problem = problem
         self.situation = situation
         self._numbers = dict(situation.numbers)
-        self._manager = problem.model.environment.expression_manager
 
-    def get_value(self, fluent: Any) -> Any:
-        """The value of a ground predicate or function, an expression.
+    def holds(self, fact: Fact) -> bool:
+        """Whether a fact holds."""
+        return fact in self.situation.facts or fact in self._problem.lasting
+
+    def number(self, fact: Fact) -> Fraction:
+        """The value of a function.
 
         Raises:
-            _UndefinedError: the function has none.
+            UndefinedError: it has none.
         """
-        fact = self._problem.fact_of(fluent)
-        if fluent.type.is_bool_type():
-            held = fact in self.situation.facts or fact in self._problem.lasting
-            return self._manager.TRUE() if held else self._manager.FALSE()
         number = self._numbers.get(fact, self._problem.lasting_numbers.get(fact))
         if number is None:
-            raise _UndefinedError
-        return self._manager.auto_promote(number)[0]
+            raise UndefinedError
+        return number
+
+    def things(self, type_: Any) -> list[str]:
+        """The objects of a type."""
+        return names_of(self._problem.model.objects(type_))
+
+    def get_value(self, fluent: Any) -> Any:
+        """The value of a ground predicate or function, as an expression."""
+        fact, manager = self._problem.fact_of(fluent), self._problem.manager
+        value = self.holds(fact) if fluent.type.is_bool_type() else self.number(fact)
+        return manager.auto_promote(value)[0]
 
     def make_child(self, updated_values: Mapping[Any, Any]) -> _View:
         """The state in which some ground predicates and functions have other values."""
@@ -290,19 +317,21 @@ def _fact_of(fluent: Any) -> Fact:
     return (fluent.fluent().name, *map(str, fluent.args))
 
 
+def _holds(condition: Any, view: _View, bound: Mapping[str, str]) -> bool:
+    try:
+        return bool(value_of(condition, view, bound))
+    except UndefinedError:
+        return False
+
+
 def _terms(condition: Any, numbers: Mapping[str, int]) -> tuple[Term, ...] | None:
-    """The arguments of an atom or of an equality; None for what is neither."""
-    if not (condition.is_fluent_exp() or condition.is_equals()):
+    """The arguments of a predicate; None for what is none."""
+    if not condition.is_fluent_exp():
         return None
-    terms: list[Term] = []
-    for one in condition.args:
-        if one.is_parameter_exp():
-            terms.append(numbers[one.parameter().name])
-        elif one.is_object_exp():
-            terms.append(one.object().name)
-        else:
-            return None
-    return tuple(terms)
+    return tuple(
+        one.object().name if one.is_object_exp() else numbers[one.parameter().name]
+        for one in condition.args
+    )
 
 
 def _matches(schema: Schema, facts: Facts) -> list[tuple[str, ...]]:
@@ -330,7 +359,7 @@ def _read(domain: Path, problem: Path) -> Any:
         except Exception as first:
             raise _unreadable("domain", domain, texts[0], first) from first
         raise _unreadable("problem", problem, texts[1], error) from error
-    known = UPSequentialSimulator.supported_kind().features - {"OBJECT_FLUENTS"}
+    known = UPSequentialSimulator.supported_kind().features - {"OBJECT_FLUENTS", "STATE_INVARIANTS"}
     beyond = model.kind.features - known - {"UNDEFINED_INITIAL_NUMERIC"}
     if beyond:
         words = ", ".join(sorted(one.lower().replace("_", " ") for one in beyond))
@@ -345,8 +374,8 @@ def _parsed(*texts: str) -> Any:
 
 
 def _unreadable(key: str, path: Path, text: str, error: Exception) -> DomainError:
-    if "(either" in text.lower().replace(" ", ""):
-        why = "unified-planning does not know (either ...); give both types a common one"
-    else:
-        why = printable(str(error).strip().partition("\n")[0]) or type(error).__name__
+    why = printable(str(error).strip().partition("\n")[0]) or type(error).__name__
+    for sign, meaning in _UNKNOWN.items():
+        if sign in text.lower():
+            why = f"unified-planning does not know {meaning}, written {sign}"
     return DomainError(f"{key}={path} is not read as PDDL: {why}")
