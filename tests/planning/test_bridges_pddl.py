@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from any_domain_worlds import run
 
+from llm_planning import open_engine, plan
 from llm_planning.domain import DomainError
 from llm_planning.environments.blocksworld.domain import Blocksworld
 from llm_planning.environments.blocksworld.generator import problems
@@ -21,8 +22,9 @@ pytest.importorskip("unified_planning")
 from unified_planning.engines import SequentialPlanValidator, UPSequentialSimulator
 from unified_planning.io import PDDLReader
 
-from llm_planning.environments.bridges import pddl, pddl_plans, pddl_problem
+from llm_planning.environments.bridges import pddl_plans, pddl_problem
 from llm_planning.environments.bridges.pddl import bridge
+from llm_planning.environments.bridges.pddl_language import CallGrammar
 from llm_planning.environments.bridges.pddl_problem import PddlProblem
 
 needs_planner = pytest.mark.skipif(not pddl_plans.can_plan(), reason="needs Fast Downward")
@@ -169,7 +171,7 @@ def test_actions_and_states_are_those_of_unified_plannings_simulator(pair, writt
                 " ".join((action.name, *map(str, arguments))): (action, arguments)
                 for action, arguments in simulator.get_applicable_actions(theirs)
             }
-            assert ours.applicable(state) == list(possible)
+            assert ours.applicable(state) == tuple(possible)
             assert set(possible) <= set(ours.every_action())
             assert (not ours.open_goals(state)) == simulator.is_goal(theirs)
             if not possible:
@@ -253,17 +255,40 @@ def test_the_words_of_a_problem(opened):
         "drive v (van), p (place), q (place). Needs: at v p; road p q; length p q <= fuel v. Then: "
         "at v q; not at v p; fuel v shrinks by length p q. It costs length p q."
     ) in world.about
-    assert world.actions(start) == ["drive van1 x y"]
+    assert world.actions(start) == ("drive van1 x y",)
     lamps = opened(*PAIRS["lamps"])
     assert lamps.describe(lamps.start(0)) == "Nothing holds."
     assert "lit e if wired d e and lit master, for every e (device)" in lamps.about
     assert "for some d (fan): lit d; lit master or worn master" in lamps.about
 
 
+def test_a_prediction_is_the_change_of_the_facts(world):
+    model = world.state_model
+    for state, _, _, step in walk(world, 3):
+        predicted, refused = model.read(state, model.write(state, step.state))
+        assert (predicted.facts, refused) == (step.state.facts, {})
+        assert not world.falls_short(predicted, step.state)
+
+
+def test_what_is_impossible_in_a_prediction_is_counted(opened):
+    world = opened(*PAIRS["gripper"])
+    start = world.start(0)
+    said = {
+        "holds": [("robot", ["east"]), ("robot", ["b1"]), ("lies", ["b1"])],
+        "ends": [("robot", ["west"]), ("robot", ["east"])],
+    }
+    predicted, refused = world.state_model.read(start, world.state_model.answer(**said))
+    assert predicted.facts == start.facts - {("robot", "west")} | {("robot", "east")}
+    assert refused == {"robot east": 1, "robot b1": 1, "lies b1": 1}
+    assert world.falls_short(predicted, start)
+    with pytest.raises(ValueError, match="Input should be 'robot'"):
+        world.state_model.answer(holds=[("door", ["east", "west"])], ends=[])
+
+
 def test_what_needs_a_number_that_is_undefined_is_impossible(opened):
     world = opened(ROADS, TRIP.replace("(= (length y z) 4)", "").replace("(= (fuel van1) 3)", ""))
     start = world.start(0)
-    assert world.actions(start) == []
+    assert world.actions(start) == ()
     assert world.feasible(start, "drive van1 x y") == "it needs: length x y <= fuel van1"
     assert world.feasible(start, "swap van1 van1") == "its effects contradict each other"
     assert world.step(start, "fill van1", Random(0)).obstacle == "it needs: fuel van1 < 2"
@@ -289,9 +314,9 @@ def test_what_is_impossible_changes_nothing_and_says_why(opened):
     assert lamps.feasible(lamps.start(0), "swap desk desk") == "it needs: not desk = desk; lit desk"
 
 
-def validated(world, plan):
+def validated(world, actions):
     problem = world._problem.model
-    lines = "\n".join(f"({action})" for action in plan)
+    lines = "\n".join(f"({action})" for action in actions)
     with SequentialPlanValidator() as validator:
         return bool(validator.validate(problem, PDDLReader().parse_plan_string(problem, lines)))
 
@@ -308,8 +333,8 @@ async def test_a_search_solves_a_gripper_problem_and_the_validator_accepts_its_p
 
 def test_costs_are_those_of_the_plan(opened):
     world = opened(*PAIRS["roads"])
-    plan = ["drive van1 x y", "drive van1 y z", "fill van1", "drive van1 y z"]
-    assert world.judged(plan) == {"validated": True, "plan_cost": 2 + 3 + 4}
+    drives = ["drive van1 x y", "drive van1 y z", "fill van1", "drive van1 y z"]
+    assert world.judged(drives) == {"validated": True, "plan_cost": 2 + 3 + 4}
 
 
 @needs_planner
@@ -336,14 +361,19 @@ def test_an_action_may_be_called_as_a_predicate_is(opened):
         BALLS.replace("(:init", "(:init (go west) (go east)"),
     )
     start = world.start(0)
-    assert world.actions(start)[:2] == ["go west east", "pick b1 west left"]
+    assert world.actions(start)[:2] == ("go west east", "pick b1 west left")
     assert validated(world, world.advise(start))
 
 
 @needs_planner
 async def test_rules_answer_in_a_models_place(opened):
-    outcome = await run("puct", opened(*PAIRS["gripper"]), roles="rules", simulations=30)
-    assert outcome.success
+    world = opened(*PAIRS["gripper"])
+    with open_engine("none") as engine:
+        for planner in ("react", "too"):
+            outcome = await plan(planner, world, engine=engine, settings={"roles": "rules"})
+            assert outcome.success
+            assert validated(world, outcome.plan)
+            assert outcome.metrics["validated"]
 
 
 @needs_planner
@@ -381,7 +411,7 @@ def test_many_objects_are_joined_not_listed(opened):
     assert len(world.actions(start)) == 1 + 2 * 2 + 1
     step = world.step(start, "jump r0 r1 r2 r3 r4", Random(0))
     assert ("robot", "r4") in step.state.facts
-    assert isinstance(world.grammar, pddl.CallGrammar)
+    assert isinstance(world.grammar, CallGrammar)
     assert world.grammar.read({"action": "go", "arguments": ["r0", "r1"]}) == "go r0 r1"
 
 

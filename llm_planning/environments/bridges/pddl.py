@@ -7,17 +7,17 @@ parentheses: `pick-up a`.
 from __future__ import annotations
 
 import os
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import Field, create_model, model_validator
+from pydantic import create_model, model_validator
 
 from llm_base.files import at_home
-from llm_planning.domain import Domain, DomainError, OneOf, Step
+from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.bridges.pddl_files import hash_of, problem_files
+from llm_planning.environments.bridges.pddl_language import FactsModel, grammar_of
 from llm_planning.environments.bridges.pddl_plans import NoPlanError, can_plan, plan_of
 from llm_planning.environments.bridges.pddl_words import about_text, facts_text, goal_text
 from llm_planning.settings import Settings, identified
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from llm_planning.domain import Grammar
     from llm_planning.environments.bridges.pddl_problem import PddlProblem, Situation
 
-MOST_LISTED: Final = 200
-"""The most actions of a problem that a grammar lists one by one."""
-
-ADVICE_KEPT: Final = 10_000
-"""States whose advice is kept."""
+STATES_KEPT: Final = 10_000
+"""States whose actions and advice are kept."""
 
 
 class PddlSettings(Settings):
@@ -63,34 +60,6 @@ class PddlSettings(Settings):
         return {key: value for key, value in found.items() if key != "pddl"}
 
 
-class CallGrammar:
-    """The grammar of actions that are too many for a list: a name and arguments.
-
-    Args:
-        problem: with these actions.
-    """
-
-    def __init__(self, problem: PddlProblem) -> None:
-        names = [action.name for action in problem.model.actions]
-        things = [thing.name for thing in problem.model.all_objects]
-        most = max(len(action.parameters) for action in problem.model.actions)
-        argument: Any = Literal[tuple(things)]
-        self.told = "An action is its name and the list of its arguments in their order."
-        self.fields: Mapping[str, Any] = {
-            "action": Literal[tuple(names)],
-            "arguments": Annotated[list[argument], Field(max_length=most)],
-        }
-
-    def read(self, answer: Mapping[str, Any]) -> str:
-        """The action with these fields."""
-        return " ".join((answer["action"], *answer["arguments"]))
-
-    def write(self, option: str) -> Mapping[str, Any]:
-        """The fields of an action."""
-        name, *arguments = option.split()
-        return {"action": name, "arguments": arguments}
-
-
 class PddlWorld(Domain["Situation", str]):
     """One problem.
 
@@ -99,16 +68,18 @@ class PddlWorld(Domain["Situation", str]):
     """
 
     grammar: Grammar[str]
+    state_model: FactsModel
 
     def __init__(self, problem: PddlProblem) -> None:
         self._problem = problem
         self._advice: dict[Situation, tuple[str, ...]] = {}
         self.goal = goal_text(problem.goals)
         self.about = about_text(problem.model, problem.lasting, problem.lasting_numbers)
+        self._applicable = lru_cache(STATES_KEPT)(problem.applicable)
         # A problem that is too large is refused here.
-        problem.applicable(problem.start)
-        actions = sorted(islice(problem.every_action(), MOST_LISTED + 1))
-        self.grammar = OneOf(actions) if len(actions) <= MOST_LISTED else CallGrammar(problem)
+        self._applicable(problem.start)
+        self.grammar = grammar_of(problem)
+        self.state_model = FactsModel(problem)
 
     def start(self, seed: int) -> Situation:  # noqa: ARG002
         """The initial state of the file."""
@@ -120,7 +91,7 @@ class PddlWorld(Domain["Situation", str]):
 
     def actions(self, state: Situation) -> Sequence[str]:
         """The possible actions, in the order of the files."""
-        return () if self.success(state) else self._problem.applicable(state)
+        return () if self.success(state) else self._applicable(state)
 
     def step(self, state: Situation, action: str, rng: Random) -> Step[Situation]:  # noqa: ARG002
         """Takes an action; the step that reaches the goal is worth 1."""
@@ -142,6 +113,10 @@ class PddlWorld(Domain["Situation", str]):
         """The conditions of the goal that do not hold yet."""
         return goal_text(self._problem.open_goals(state) or self._problem.goals)
 
+    def falls_short(self, predicted: Situation, state: Situation) -> bool:
+        """Whether other facts hold than predicted."""
+        return predicted.facts != state.facts
+
     def feasible(self, state: Situation, action: str) -> str | None:
         """Which precondition does not hold; None if all do."""
         return self._problem.obstacle(state, action)
@@ -155,7 +130,7 @@ class PddlWorld(Domain["Situation", str]):
         if self.success(state):
             return ()
         if state not in self._advice:
-            if len(self._advice) >= ADVICE_KEPT:
+            if len(self._advice) >= STATES_KEPT:
                 self._advice.clear()
             plan = plan_of(self._problem.beginning_in(state), "first")
             here: Situation | None = state

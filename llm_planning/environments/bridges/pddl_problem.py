@@ -82,6 +82,7 @@ class PddlProblem:
         manager: makes its expressions.
         fact_of: the fact that a ground expression names.
         goals: the conditions of the goal, at least one.
+        changing: the predicates that actions change.
         lasting: the facts that no action changes.
         lasting_numbers: the values that no action changes.
         start: the state at the start.
@@ -113,23 +114,41 @@ class PddlProblem:
             frozenset(numbers.items() - self.lasting_numbers.items()),
         )
         self._lasting = Facts(self.lasting)
+        self.changing = [
+            fluent
+            for fluent in self.model.fluents
+            if fluent.type.is_bool_type() and fluent.name not in self._static
+        ]
+        self._domains = {
+            fluent.name: [names_of(self.model.objects(one.type)) for one in fluent.signature]
+            for fluent in self.changing
+        }
         self._others: dict[str, list[Any]] = {}
         self._may_conflict: set[str] = set()
         self._schemas = {action.name: self._schema(action) for action in self.model.actions}
 
-    def applicable(self, state: Situation) -> list[str]:
+    def applicable(self, state: Situation) -> tuple[str, ...]:
         """The possible actions, in the order of the files.
 
         Raises:
             DomainError: there are too many.
         """
         facts, view = Facts(state.facts, self._lasting), _View(self, state)
-        return [
+        return tuple(
             " ".join((name, *arguments))
             for name, schema in self._schemas.items()
             for arguments in _matches(schema, facts)
             if self._is_applicable(view, name, arguments)
-        ]
+        )
+
+    def is_fact(self, fact: Fact) -> bool:
+        """Whether a fact may hold: a predicate that actions change, with objects of its types."""
+        domains = self._domains.get(fact[0], ())
+        return (
+            fact[0] in self._domains
+            and len(fact) == len(domains) + 1
+            and all(thing in domain for thing, domain in zip(fact[1:], domains, strict=True))
+        )
 
     def after(self, state: Situation, action: str) -> Situation | None:
         """The state after an action; None if it is not possible."""
