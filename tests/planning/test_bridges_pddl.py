@@ -377,6 +377,17 @@ async def test_rules_answer_in_a_models_place(opened):
 
 
 @needs_planner
+def test_nothing_of_the_planner_lies_in_the_working_directory(opened, tmp_path, monkeypatch):
+    world = opened(*PAIRS["gripper"])
+    # Fast Downward could not write a file of this name here.
+    (tmp_path / "work" / "output.sas").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    assert len(world.advise(world.start(0))) == 5
+    assert world.traits() == {"optimum": 5}
+    assert os.listdir() == ["output.sas"]
+
+
+@needs_planner
 def test_advice_says_why_there_is_none(opened):
     unreachable = BALLS.replace("(door west east) ", "")
     world = opened(GRIPPER, unreachable)

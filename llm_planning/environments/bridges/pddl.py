@@ -136,7 +136,8 @@ class PddlWorld(Domain["Situation", str]):
             here: Situation | None = state
             for number, action in enumerate(plan):
                 if here is not None:
-                    self._advice[here] = plan[number:]
+                    # What was advised first stays, so that nobody is led in a circle.
+                    self._advice.setdefault(here, plan[number:])
                     here = self._problem.after(here, action)
         return self._advice[state]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from llm_planning.domain import DomainError
 
 SECONDS: Final = 10
 """The most time for a plan."""
+
+MEMORY: Final = "2G"
+"""The most memory for a plan, as Fast Downward reads it."""
 
 Way: TypeAlias = Literal["first", "shortest"]
 """`first` is a plan of LAMA's first search, `shortest` one with the fewest actions (LM-cut)."""
@@ -47,6 +51,8 @@ def plan_of(model: Any, way: Way) -> tuple[str, ...]:
     if not planner.supports(model.kind):
         beyond = ", ".join(sorted(model.kind.features - planner.supported_kind().features)).lower()
         raise NoPlanError(f"{planner.name} does not know {beyond.replace('_', ' ')}")
+    command = planner._get_cmd
+    planner._get_cmd = lambda *files: _kept_apart(command(*files), Path(files[-1]).parent)
     found = planner.solve(model, timeout=SECONDS)
     if found.plan is None:
         why = found.status.name.lower().replace("_", " ")
@@ -54,3 +60,10 @@ def plan_of(model: Any, way: Way) -> tuple[str, ...]:
     return tuple(
         " ".join((one.action.name, *map(str, one.actual_parameters))) for one in found.plan.actions
     )
+
+
+def _kept_apart(command: list[Any], folder: Path) -> list[Any]:
+    """A command of Fast Downward whose translation is not in the working directory of all."""
+    limits = ("--sas-file", str(folder / "output.sas"), "--overall-memory-limit", MEMORY)
+    python, driver, *others = command
+    return [python, driver, *limits, *others]
