@@ -256,7 +256,11 @@ def test_the_words_of_a_problem(opened):
         "at v q; not at v p; fuel v shrinks by length p q. It costs length p q."
     ) in world.about
     assert world.actions(start) == ("drive van1 x y",)
+    after = world.step(start, "drive van1 x y", Random(0)).state
+    filled = world.step(after, "fill van1", Random(0)).state
+    assert world.describe(filled) == "at van1 y\nfuel van1 = 5.5"
     lamps = opened(*PAIRS["lamps"])
+    assert lamps.goal.endswith("holds: lit big and (for every d (lamp): not lit d).")
     assert lamps.describe(lamps.start(0)) == "Nothing holds."
     assert "lit e if wired d e and lit master, for every e (device)" in lamps.about
     assert "for some d (fan): lit d; lit master or worn master" in lamps.about

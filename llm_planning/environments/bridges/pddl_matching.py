@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,31 +57,35 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """An action without its arguments, and those of its preconditions that a join can test.
+    """An action without its arguments.
 
     Attributes:
         name: of the action.
-        domains: for each parameter, the objects of its type, with their place in the problem.
-        present: what has to hold.
+        domains: parameter -> the objects of its type, with their place in the problem.
+        present: the preconditions that are joined: facts that have to hold.
+        others: the other preconditions, expressions of unified-planning.
+        may_conflict: whether its effects can contradict each other.
     """
 
     name: str
-    domains: tuple[Mapping[str, int], ...]
+    domains: Mapping[str, Mapping[str, int]]
     present: tuple[Atom, ...]
+    others: tuple[Any, ...]
+    may_conflict: bool
 
     def about(self, predicates: Collection[str]) -> Schema:
         """The schema with only those preconditions that are about some predicates."""
         return replace(self, present=tuple(one for one in self.present if one[0] in predicates))
 
     def matches(self, facts: Facts) -> Iterator[tuple[str, ...]]:
-        """The arguments with which these preconditions hold, each once, in any order."""
+        """The arguments with which the joined preconditions hold, each once, in any order."""
         return self._joined(facts, self.present, (None,) * len(self.domains))
 
     def _joined(
         self, facts: Facts, atoms: tuple[Atom, ...], bound: tuple[str | None, ...]
     ) -> Iterator[tuple[str, ...]]:
         if not atoms:
-            pairs = zip(bound, self.domains, strict=True)
+            pairs = zip(bound, self.domains.values(), strict=True)
             yield from product(*(tuple(all_) if one is None else (one,) for one, all_ in pairs))
             return
         likes = [facts.like(atom, bound) for atom in atoms]
@@ -96,10 +100,10 @@ class Schema:
         self, atom: Atom, fact: Fact, bound: tuple[str | None, ...]
     ) -> tuple[str | None, ...] | None:
         """The values of the parameters if an atom is this fact; None if it cannot be."""
-        extended = list(bound)
+        extended, domains = list(bound), tuple(self.domains.values())
         for term, value in zip(atom[1], fact[1:], strict=True):
             known = term if isinstance(term, str) else extended[term]
-            if known is None and isinstance(term, int) and value in self.domains[term]:
+            if known is None and isinstance(term, int) and value in domains[term]:
                 extended[term] = value
             elif known != value:
                 return None
@@ -107,5 +111,5 @@ class Schema:
 
     def place(self, arguments: tuple[str, ...]) -> tuple[int, ...]:
         """By which arguments are sorted: the places of the objects in the problem."""
-        pairs = zip(self.domains, arguments, strict=True)
+        pairs = zip(self.domains.values(), arguments, strict=True)
         return tuple(domain[argument] for domain, argument in pairs)

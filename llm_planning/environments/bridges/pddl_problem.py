@@ -6,7 +6,6 @@ of unified-planning is part of a state.
 
 from __future__ import annotations
 
-import warnings
 from fractions import Fraction
 from functools import cache
 from itertools import islice
@@ -14,14 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from unified_planning.engines.plan_validator import SequentialPlanValidator
 from unified_planning.engines.sequential_simulator import UPSequentialSimulator
-from unified_planning.environment import get_environment
 from unified_planning.exceptions import UPInvalidActionError
-from unified_planning.io import PDDLReader
 from unified_planning.model import UPState
 from unified_planning.model.walkers import StateEvaluator
 from unified_planning.plans import ActionInstance, SequentialPlan
 
-from llm_base.quoting import printable, quote
+from llm_base.quoting import quote
 from llm_planning.domain import DomainError
 from llm_planning.environments.bridges.pddl_conditions import (
     UndefinedError,
@@ -29,8 +26,8 @@ from llm_planning.environments.bridges.pddl_conditions import (
     names_of,
     value_of,
 )
-from llm_planning.environments.bridges.pddl_files import read_text
 from llm_planning.environments.bridges.pddl_matching import Facts, Schema
+from llm_planning.environments.bridges.pddl_reading import read_model
 from llm_planning.environments.bridges.pddl_words import condition_text, conjuncts
 from llm_planning.names import remedy
 
@@ -40,22 +37,8 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.bridges.pddl_matching import Atom, Fact, Term
 
-# The simulator knows the global environment only. An action may be called as a predicate is, and
-# a function may be without a value.
-get_environment().credits_stream = None
-get_environment().error_used_name = False
-warnings.filterwarnings("ignore", category=UserWarning, module="unified_planning")
-
 MOST_MATCHES: Final = 20_000
 """The most ways in one state to fill in the parameters of one action."""
-
-
-_UNKNOWN: Final = {
-    "(either": "types that are one of several",
-    "(:derived": "derived predicates",
-    "probabilistic": "effects by chance",
-}
-"""What is in files of PDDL and cannot be read: how it is written -> what it is."""
 
 
 class Situation(NamedTuple):
@@ -92,7 +75,7 @@ class PddlProblem:
     """
 
     def __init__(self, domain: Path, problem: Path) -> None:
-        self.model = _read(domain, problem)
+        self.model = read_model(domain, problem)
         self.goals = conjuncts(self.model.goals)
         self.manager = self.model.environment.expression_manager
         self.fact_of = cache(_fact_of)
@@ -123,8 +106,6 @@ class PddlProblem:
             fluent.name: [names_of(self.model.objects(one.type)) for one in fluent.signature]
             for fluent in self.changing
         }
-        self._others: dict[str, list[Any]] = {}
-        self._may_conflict: set[str] = set()
         self._schemas = {action.name: self._schema(action) for action in self.model.actions}
 
     def applicable(self, state: Situation) -> tuple[str, ...]:
@@ -138,7 +119,7 @@ class PddlProblem:
             " ".join((name, *arguments))
             for name, schema in self._schemas.items()
             for arguments in _matches(schema, facts)
-            if self._is_applicable(view, name, arguments)
+            if self._is_applicable(view, schema, arguments)
         )
 
     def is_fact(self, fact: Fact) -> bool:
@@ -168,10 +149,9 @@ class PddlProblem:
         bound = dict(zip(names_of(schema.parameters), arguments, strict=True))
         lacking = [one for one in conjuncts(schema.preconditions) if not _holds(one, view, bound)]
         if lacking:
-            return (
-                f"it needs: {'; '.join(condition_text(one.substitute(values)) for one in lacking)}"
-            )
-        possible = self._is_applicable(view, name, arguments)
+            words = "; ".join(condition_text(one.substitute(values)) for one in lacking)
+            return f"it needs: {words}"
+        possible = self._is_applicable(view, self._schemas[name], arguments)
         return None if possible else "its effects contradict each other"
 
     def _misnamed(self, action: str) -> str | None:
@@ -182,8 +162,8 @@ class PddlProblem:
         parameters, domains = self.model.action(name).parameters, self._schemas[name].domains
         if len(arguments) != len(domains):
             return f"{name} takes {len(domains)} arguments, not {len(arguments)}"
-        for argument, domain, parameter in zip(arguments, domains, parameters, strict=True):
-            if argument not in domain:
+        for argument, parameter in zip(arguments, parameters, strict=True):
+            if argument not in domains[parameter.name]:
                 return f"{quote(argument)} is no {parameter.type.name} of this problem"
         return None
 
@@ -212,10 +192,9 @@ class PddlProblem:
         """The actions that the lasting facts permit in some state, in any order."""
         view = _View(self, self.start)
         for name, schema in self._schemas.items():
-            lasting = [one for one in self._others[name] if is_about(one, self._static)]
-            parameters = names_of(self.model.action(name).parameters)
+            lasting = [one for one in schema.others if is_about(one, self._static)]
             for arguments in schema.about(self._static).matches(self._lasting):
-                bound = dict(zip(parameters, arguments, strict=True))
+                bound = dict(zip(schema.domains, arguments, strict=True))
                 if all(_holds(one, view, bound) for one in lasting):
                     yield " ".join((name, *arguments))
 
@@ -236,13 +215,12 @@ class PddlProblem:
         predicate, *arguments = fact
         return self.model.fluent(predicate)(*map(self.model.object, arguments))
 
-    def _is_applicable(self, view: _View, name: str, arguments: Sequence[str]) -> bool:
+    def _is_applicable(self, view: _View, schema: Schema, arguments: Sequence[str]) -> bool:
         """Whether an action is possible, if what its schema joins is."""
-        action = self.model.action(name)
-        bound = dict(zip(names_of(action.parameters), arguments, strict=True))
-        return all(_holds(one, view, bound) for one in self._others[name]) and (
-            name not in self._may_conflict
-            or bool(self._tried(self._simulator.is_applicable, view, name, arguments))
+        bound = dict(zip(schema.domains, arguments, strict=True))
+        return all(_holds(one, view, bound) for one in schema.others) and (
+            not schema.may_conflict
+            or bool(self._tried(self._simulator.is_applicable, view, schema.name, arguments))
         )
 
     def _tried(
@@ -264,8 +242,7 @@ class PddlProblem:
         return self.model.action(name), objects
 
     def _schema(self, action: Any) -> Schema:
-        """The part of an action that is joined; the rest is kept in `_others`."""
-        numbers = {name: number for number, name in enumerate(names_of(action.parameters))}
+        numbers = {one.name: number for number, one in enumerate(action.parameters)}
         present: list[Atom] = []
         others: list[Any] = []
         for condition in conjuncts(action.preconditions):
@@ -274,14 +251,14 @@ class PddlProblem:
                 others.append(condition)
             else:
                 present.append((condition.fluent().name, terms))
-        self._others[action.name] = others
-        if not all(effect.fluent.type.is_bool_type() for effect in action.effects):
-            self._may_conflict.add(action.name)
-        domains = tuple(
-            {thing.name: place for place, thing in enumerate(self.model.objects(one.type))}
+        domains = {
+            one.name: {
+                thing.name: place for place, thing in enumerate(self.model.objects(one.type))
+            }
             for one in action.parameters
-        )
-        return Schema(action.name, domains, tuple(present))
+        }
+        numeric = any(not effect.fluent.type.is_bool_type() for effect in action.effects)
+        return Schema(action.name, domains, tuple(present), tuple(others), may_conflict=numeric)
 
 
 class _View(UPState):  # type: ignore[misc, unused-ignore]
@@ -361,40 +338,3 @@ def _matches(schema: Schema, facts: Facts) -> list[tuple[str, ...]]:
             "is too large; choose one with fewer objects"
         )
     return sorted(found, key=schema.place)
-
-
-def _read(domain: Path, problem: Path) -> Any:
-    """The problem of two files, as unified-planning has it.
-
-    Raises:
-        DomainError: a file cannot be read, or the problem is not classical.
-    """
-    texts = [read_text("domain", domain), read_text("problem", problem)]
-    try:
-        model = _parsed(*texts)
-    except Exception as error:
-        try:
-            _parsed(texts[0])
-        except Exception as first:
-            raise _unreadable("domain", domain, texts[0], first) from first
-        raise _unreadable("problem", problem, texts[1], error) from error
-    known = UPSequentialSimulator.supported_kind().features - {"OBJECT_FLUENTS", "STATE_INVARIANTS"}
-    beyond = model.kind.features - known - {"UNDEFINED_INITIAL_NUMERIC"}
-    if beyond:
-        words = ", ".join(sorted(one.lower().replace("_", " ") for one in beyond))
-        raise DomainError(f"domain={domain} is not classical, it has {words}: name another one")
-    if not conjuncts(model.goals):
-        raise DomainError(f"problem={problem} has no goal: add conditions to its (:goal ...)")
-    return model
-
-
-def _parsed(*texts: str) -> Any:
-    return PDDLReader().parse_problem_string(*texts)
-
-
-def _unreadable(key: str, path: Path, text: str, error: Exception) -> DomainError:
-    why = printable(str(error).strip().partition("\n")[0]) or type(error).__name__
-    for sign, meaning in _UNKNOWN.items():
-        if sign in text.lower():
-            why = f"unified-planning does not know {meaning}, written {sign}"
-    return DomainError(f"{key}={path} is not read as PDDL: {why}")

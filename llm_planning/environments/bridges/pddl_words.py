@@ -97,8 +97,12 @@ def facts_text(facts: Iterable[Fact], numbers: Mapping[Fact, Fraction]) -> str:
     for fact in sorted(facts):
         lines[fact[0]].append(" ".join(fact))
     for fact in sorted(numbers):
-        lines[fact[0]].append(f"{' '.join(fact)} = {float(numbers[fact]):g}")
+        lines[fact[0]].append(f"{' '.join(fact)} = {_number_text(numbers[fact])}")
     return "\n".join(map(", ".join, lines.values()))
+
+
+def _number_text(number: Fraction) -> str:
+    return str(number.numerator if number.denominator == 1 else float(number))
 
 
 def objects_text(problem: Any) -> str:
@@ -133,7 +137,7 @@ def about_text(
 
 def goal_text(goals: Iterable[Any]) -> str:
     """The conditions of a goal as a sentence."""
-    return f"Reach a state in which this holds: {listed([condition_text(one) for one in goals])}."
+    return f"Reach a state in which this holds: {listed(map(_inner, goals))}."
 
 
 def conjuncts(conditions: Iterable[Any]) -> list[Any]:
