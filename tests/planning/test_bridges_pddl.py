@@ -129,6 +129,8 @@ PAIRS = {
     "roads": (ROADS, TRIP.replace("(= (total-cost) 0)", ELSEWHERE)),
 }
 PAIRS["upper case"] = (BLOCKS.upper(), TOWER.upper())
+GOAL = "(:goal (and (on a c))) ; (:goal"
+GOAL_FIRST = TOWER.replace("(:goal (and (on a c)))", "").replace("(:init", f"{GOAL}\n(:init")
 
 
 @pytest.fixture
@@ -211,6 +213,12 @@ def test_our_blocksworld_agrees_with_its_pddl(seed, opened):
         assert {fact[1:] for fact in other.facts if fact[0] == "on"} == {
             pair for pair in state.below.items() if pair[1] != "table"
         }
+
+
+def test_a_goal_may_come_before_the_start(opened):
+    assert GOAL_FIRST.index("(:goal") < GOAL_FIRST.index("(:init")
+    world, other = opened(BLOCKS, GOAL_FIRST), opened(BLOCKS, TOWER)
+    assert (world.goal, world.start(0)) == (other.goal, other.start(0))
 
 
 def walk(world, seed, steps=10):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +38,7 @@ def read_model(domain: Path, problem: Path) -> Any:
     Raises:
         DomainError: a file cannot be read, or the problem is not classical.
     """
-    texts = [read_text("domain", domain), read_text("problem", problem)]
+    texts = [read_text("domain", domain), _goal_last(read_text("problem", problem))]
     try:
         model = _parsed(*texts)
     except Exception as error:
@@ -54,6 +55,21 @@ def read_model(domain: Path, problem: Path) -> Any:
     if not conjuncts(model.goals):
         raise DomainError(f"problem={problem} has no goal: add conditions to its (:goal ...)")
     return model
+
+
+def _goal_last(text: str) -> str:
+    """The text of a problem whose goal does not come before its start, as it does in old files."""
+    plain = re.sub(r";.*", "", text).lower()
+    first, start = plain.find("(:goal"), plain.find("(:init")
+    if not 0 <= first < start:
+        return text
+    depth, end = 0, first
+    for end in range(first, start):
+        depth += {"(": 1, ")": -1}.get(plain[end], 0)
+        if not depth:
+            break
+    last = plain.rfind(")")
+    return plain[:first] + plain[end + 1 : last] + plain[first : end + 1] + plain[last:]
 
 
 def _parsed(*texts: str) -> Any:
