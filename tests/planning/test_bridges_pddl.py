@@ -297,6 +297,18 @@ def test_what_is_impossible_in_a_prediction_is_counted(opened):
         world.state_model.answer(holds=[("door", ["east", "west"])], ends=[])
 
 
+def test_a_world_may_have_numbers_alone(opened):
+    world = opened(
+        "(define (domain count) (:functions (n)) (:action up :effect (increase (n) 2)))",
+        "(define (problem four) (:domain count) (:init (= (n) 0)) (:goal (= (n) 4)))",
+    )
+    state = world.start(0)
+    assert (world.describe(state), world.grammar.told) == ("n = 0", "An option is one of: up.")
+    first = world.step(state, "up", Random(0)).state
+    assert world.step(first, "up", Random(0)).done
+    assert world.state_model.read(state, world.state_model.answer(holds=[], ends=[])) == (state, {})
+
+
 def test_what_needs_a_number_that_is_undefined_is_impossible(opened):
     world = opened(ROADS, TRIP.replace("(= (length y z) 4)", "").replace("(= (fuel van1) 3)", ""))
     start = world.start(0)

@@ -68,7 +68,8 @@ class FactsModel:
         self._is_fact = problem.is_fact
         fluents = problem.changing
         arguments = _arguments(problem, [fluent.signature for fluent in fluents])
-        fact = tuple[Literal[tuple(fluent.name for fluent in fluents)], arguments]  # type: ignore[misc, valid-type]
+        predicate: Any = Literal[tuple(fluent.name for fluent in fluents) or ("none",)]
+        fact: Any = tuple[predicate, arguments]  # type: ignore[valid-type]
         facts: Any = Annotated[list[fact], Field(max_length=MOST_CHANGES)]
         self.answer: type[BaseModel] = create_model("Change", holds=(facts, ...), ends=(facts, ...))
 

@@ -123,7 +123,9 @@ def about_text(
         lasting: facts that no action changes.
         lasting_numbers: values that no action changes.
     """
-    costs = next((one.costs for one in problem.quality_metrics if hasattr(one, "costs")), {})
+    costs: Mapping[Any, Any] = next(
+        (one.costs for one in problem.quality_metrics if hasattr(one, "costs")), {}
+    )
     parts = {
         "Objects:": objects_text(problem),
         "What never changes:": facts_text(lasting, lasting_numbers),
