@@ -299,7 +299,8 @@ def test_what_is_impossible_in_a_prediction_is_counted(opened):
 
 def test_a_world_may_have_numbers_alone(opened):
     world = opened(
-        "(define (domain count) (:functions (n)) (:action up :effect (increase (n) 2)))",
+        "(define (domain count) (:functions (n))"
+        " (:action up :parameters () :effect (increase (n) 2)))",
         "(define (problem four) (:domain count) (:init (= (n) 0)) (:goal (= (n) 4)))",
     )
     state = world.start(0)
