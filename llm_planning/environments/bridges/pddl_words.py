@@ -133,8 +133,8 @@ def about_text(
             action_text(action, costs.get(action)) for action in problem.actions
         ),
     }
-    told = [f"{title}\n{text}" for title, text in parts.items() if text]
-    return "\n\n".join(("What is not said to hold does not hold.", *told))
+    sections = [f"{title}\n{text}" for title, text in parts.items() if text]
+    return "\n\n".join(("What is not said to hold does not hold.", *sections))
 
 
 def goal_text(goals: Iterable[Any]) -> str:
