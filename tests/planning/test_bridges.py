@@ -293,6 +293,11 @@ def test_chance_has_its_odds():
     assert all(70 < count < 130 for count in cards.values())
 
 
+def test_a_game_that_draws_by_itself_is_not_searched():
+    assert "draws its chance by itself" in OpenSpielGame("negotiation", sight="full").no_search
+    assert OpenSpielGame("backgammon").no_search == ""
+
+
 def test_only_contests_are_won():
     assert OpenSpielGame("2048").goal == "End 2048 with the highest return you can."
     game = OpenSpielGame("tic_tac_toe")
@@ -335,6 +340,8 @@ def test_a_misspelt_world(name, message):
         ("gymnasium", "Ant-v5", "Ant-v5 cannot be made here: "),
         ("openspiel", "mfg_crowd_modelling", "is no game in turns"),
         ("openspiel", "breakthrough(rows=1)", "cannot be loaded: "),
+        ("openspiel", "crossword", "crossword cannot be loaded: LegalActions unimplemented"),
+        ("openspiel", "nfg_game", "nfg_game cannot be loaded: "),
     ],
 )
 def test_worlds_that_are_no_domains(name, task, message):

@@ -304,7 +304,10 @@ def test_a_world_may_have_numbers_alone(opened):
         "(define (problem four) (:domain count) (:init (= (n) 0)) (:goal (= (n) 4)))",
     )
     state = world.start(0)
-    assert (world.describe(state), world.grammar.instruction) == ("n = 0", "An option is one of: up.")
+    assert (world.describe(state), world.grammar.instruction) == (
+        "n = 0",
+        "An option is one of: up.",
+    )
     first = world.step(state, "up", Random(0)).state
     assert world.step(first, "up", Random(0)).done
     assert world.state_model.read(state, world.state_model.answer(holds=[], ends=[])) == (state, {})

@@ -191,6 +191,11 @@ class OpenSpielGame(Domain[Position, str]):
 
     def _why_not_searched(self, task: str) -> str:
         """Why no copy can be trusted; chooses how copies are made."""
+        if self._kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
+            return (
+                f"{task} draws its chance by itself, so no state of it can be searched: let a planner "
+                "act in it, such as react or llm-policy"
+            )
         for way in (_cloned, partial(_replayed, self._game)):
             self._clone = way
             if self._clones_agree():
@@ -252,8 +257,10 @@ def _loaded(task: str) -> Any:
             game = pyspiel.convert_to_turn_based(game)
         elif dynamics != pyspiel.GameType.Dynamics.SEQUENTIAL:
             raise DomainError(f"{task} is no game in turns, so nobody can plan its moves")
-        game.new_initial_state()
-    except (pyspiel.SpielError, RuntimeError) as error:
+        state = game.new_initial_state()
+        if not state.is_chance_node():
+            state.legal_actions()
+    except (pyspiel.SpielError, RuntimeError, IndexError) as error:
         first = str(error).strip().partition("\n")[0]
         raise DomainError(f"{task} cannot be loaded: {first}") from error
     return game
