@@ -193,8 +193,8 @@ class OpenSpielGame(Domain[Position, str]):
         """Why no copy can be trusted; chooses how copies are made."""
         if self._kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
             return (
-                f"{task} draws its chance by itself, so no state of it can be searched: let a planner "
-                "act in it, such as react or llm-policy"
+                f"{task} draws its chance by itself, so no state of it can be searched: let a "
+                "planner act in it, such as react or llm-policy"
             )
         for way in (_cloned, partial(_replayed, self._game)):
             self._clone = way
