@@ -131,7 +131,8 @@ def remedy_of(error: BaseException) -> str:
     from llm_serving.errors import UnfetchedModelError
 
     if isinstance(error, UnreadableCacheError):
-        return f" (`llm-planning cache clear --only {error.path.stem}`), or run with `--no-cache`"
+        kind = error.path.stem.partition("-")[0]
+        return f" (`llm-planning cache clear --only {kind}`), or run with `--no-cache`"
     if isinstance(error, CacheError):
         return ", or run with `--no-cache`"
     if isinstance(error, UnfetchedModelError):

@@ -11,7 +11,7 @@ import json
 import time
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -38,6 +38,9 @@ _LONGEST_VALUE = 1 << 26
 _FINISHES = frozenset({"stop", "length"})
 # Below the number of parameters that any build of SQLite allows in one statement.
 _ASKED_AT_ONCE = 500
+
+VERSION: Final = 2
+"""Of the tables, and in the names of the files in the cache folder: an older cache stays apart."""
 
 _TABLES = (
     """CREATE TABLE sources (
@@ -226,7 +229,7 @@ class ResponseCache(Store):
         name="response cache",
         # "LLMP": tells this project's files from other SQLite databases.
         application_id=0x4C4C4D50,
-        version=2,
+        version=VERSION,
         tables=_TABLES,
     )
 
@@ -267,7 +270,7 @@ class VectorCache(Store):
     layout = CacheLayout(
         name="vector cache",
         application_id=0x4C4C4D56,  # "LLMV"
-        version=2,
+        version=VERSION,
         tables=_TABLES,
     )
 
@@ -314,12 +317,12 @@ class VectorCache(Store):
 
 def response_cache_path() -> Path:
     """The response cache's file in the cache folder."""
-    return cache_folder() / "responses.sqlite"
+    return cache_folder() / f"responses-{VERSION}.sqlite"
 
 
 def vector_cache_path() -> Path:
     """The vector cache's file in the cache folder."""
-    return cache_folder() / "vectors.sqlite"
+    return cache_folder() / f"vectors-{VERSION}.sqlite"
 
 
 def _text_key(encoder: EncoderIdentity, text: str) -> bytes:

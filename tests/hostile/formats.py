@@ -230,8 +230,8 @@ FORMATS: tuple[Format, ...] = (
         {**ANY_FILE, **JSON_LINES},
         ("view {} --out page.html --json", "view trace.jsonl {} --out page.html"),
     ),
-    Format("cache of answers", "responses.sqlite", ANY_FILE, _READ_CACHE, in_cache=True),
-    Format("cache of vectors", "vectors.sqlite", ANY_FILE, _READ_VECTORS, in_cache=True),
+    Format("cache of answers", "responses-2.sqlite", ANY_FILE, _READ_CACHE, in_cache=True),
+    Format("cache of vectors", "vectors-2.sqlite", ANY_FILE, _READ_VECTORS, in_cache=True),
     Format(
         "cache of transitions",
         "transitions",
@@ -266,8 +266,8 @@ FORMATS: tuple[Format, ...] = (
     Format("index", "index", table(folders.index_alterations()), _READ_INDEX),
     Format("saved", "saved.json", table(folders.saved_files()), _READ_SAVED),
     Format("game", "story/zork1.z5", table(folders.game_files()), _STORY),
-    Format("answers", "responses.sqlite", _SQLITE, _READ_CACHE, in_cache=True),
-    Format("vectors", "vectors.sqlite", _SQLITE, _READ_VECTORS, in_cache=True),
+    Format("answers", "responses-2.sqlite", _SQLITE, _READ_CACHE, in_cache=True),
+    Format("vectors", "vectors-2.sqlite", _SQLITE, _READ_VECTORS, in_cache=True),
     Format(
         "transitions", "transitions", _SQLITE, _READ_TRANSITIONS, inside="*.sqlite", in_cache=True
     ),

@@ -248,7 +248,7 @@ def make_goods(ground, captured: Captured) -> None:
             for shared in ("models", "games"):
                 (place.cache / shared).unlink()
             shutil.move(place.cache, ground.goods / name)
-            make_answers(ground.goods / name / "responses.sqlite")  # no model answers here
+            make_answers(ground.goods / name / "responses-2.sqlite")  # no model answers here
         else:
             shutil.move(place.here / name, ground.goods / name)
         place.remove()

@@ -97,12 +97,12 @@ def test_show_without_a_file_creates_none(folder):
     others = {kind: shown["responses"].pop(kind) for kind in KINDS[1:]}
     nothing = {"entries": 0, "bytes": 0, "file_bytes": 0}
     assert shown["responses"] == {
-        "path": str(folder / "responses.sqlite"),
+        "path": str(folder / "responses-2.sqlite"),
         **nothing,
         "shares": [],
     }
     assert others["vectors"] == {
-        "path": str(folder / "vectors.sqlite"),
+        "path": str(folder / "vectors-2.sqlite"),
         **nothing,
         "shares": [],
     }
@@ -180,7 +180,7 @@ def test_clear_asks_on_a_terminal_about_what_it_would_empty(folder):
 def test_a_damaged_cache_is_told_and_cleared_alone(folder, kind):
     for one in KINDS[:2]:
         fill(one, 3)
-    path = folder / f"{kind}.sqlite"
+    path = folder / f"{kind}-2.sqlite"
     path.write_bytes(b"no database at all" * 100)
     shown, _ = ask_cache("show", "--json")
     assert (shown.exit_code, shown.stdout) == (1, "")
@@ -196,17 +196,17 @@ def test_a_cache_of_a_later_version_is_deleted_with_its_log(folder):
     path = fill("responses", 3)
     with closing(sqlite3.connect(path)) as holder:
         holder.execute("PRAGMA user_version = 9")
-        assert (folder / "responses.sqlite-wal").exists()
+        assert (folder / "responses-2.sqlite-wal").exists()
         assert ask_cache("clear")[0].exit_code == 0
         assert list(folder.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_opened_is_not_deleted(folder):
-    (folder / "responses.sqlite").mkdir(parents=True)
+    (folder / "responses-2.sqlite").mkdir(parents=True)
     result, _ = ask_cache("clear")
     assert result.exit_code == 1
     assert "error: the response cache" in result.stderr
-    assert (folder / "responses.sqlite").is_dir()
+    assert (folder / "responses-2.sqlite").is_dir()
 
 
 def test_damaged_transitions_are_told_and_cleared_with_the_others(folder):

@@ -76,9 +76,9 @@ def built(template, places, folder, tmp_path, tmp_path_factory):
         kept = tmp_path_factory.mktemp("template")
         result, _ = ask("build", places, "--out", kept / "built")
         assert result.exit_code == 0, result.stderr
-        shutil.copy(folder / "vectors.sqlite", kept)
+        shutil.copy(folder / "vectors-2.sqlite", kept)
         template["kept"] = kept
-    shutil.copy(template["kept"] / "vectors.sqlite", folder)
+    shutil.copy(template["kept"] / "vectors-2.sqlite", folder)
     return shutil.copy(template["kept"] / "built", tmp_path / "built")
 
 
@@ -268,9 +268,9 @@ def test_what_cannot_be_searched_is_told(request, index, arguments, code, said):
 
 
 def test_a_damaged_vector_cache_names_the_remedy(built, folder):
-    for file in folder.glob("vectors.sqlite*"):
+    for file in folder.glob("vectors-2.sqlite*"):
         file.unlink()
-    (folder / "vectors.sqlite").write_bytes(b"no database" * 100)
+    (folder / "vectors-2.sqlite").write_bytes(b"no database" * 100)
     result, _ = ask("search", built, "sofa")
     assert result.exit_code == 1
     assert "llm-planning cache clear --only vectors" in result.stderr
@@ -284,6 +284,6 @@ def test_a_text_searched_before_needs_no_model(built, folder, monkeypatch):
 
     monkeypatch.setattr(encoder_module, "_load", refuse)
     assert ask("search", built, "armchair", "--json")[1] == first
-    with sqlite3.connect(folder / "vectors.sqlite") as connection:
-        assert connection.execute("SELECT count(*) FROM vectors").fetchone() == (6,)
+    with sqlite3.connect(folder / "vectors-2.sqlite") as connection:
+        assert connection.execute("SELECT count(*) FROM entries").fetchone() == (6,)
     connection.close()
