@@ -50,6 +50,7 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("distill", "start"): "model",
     ("distill", "from_traces"): "file",
     ("distill", "hold_out"): "name",
+    ("distill", "also"): "pairs",
     ("distill", "export"): "output file",
     ("view", "trace"): "file",
     ("view", "other"): "file",

@@ -87,11 +87,11 @@ def test_matches_of_an_index(tmp_path):
 
 
 def test_names_in_the_caches(tmp_path):
-    answers = ResponseCache(tmp_path / "cache" / "responses.sqlite")
+    answers = ResponseCache(tmp_path / "cache" / "responses-2.sqlite")
     answer = Completion(text="", token_ids=(), finish="stop", usage=Usage(calls=1))
     answers.put(bytes(32), answer, ModelIdentity(name=EVIL, revision=EVIL, dtype=EVIL))
     answers.close()
-    vectors = VectorCache(tmp_path / "cache" / "vectors.sqlite")
+    vectors = VectorCache(tmp_path / "cache" / "vectors-2.sqlite")
     vectors.put(EncoderIdentity(EVIL, EVIL), {"x": np.eye(384, dtype=np.float32)[0]})
     vectors.close()
     told = shown("cache", "show")

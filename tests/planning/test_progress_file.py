@@ -155,7 +155,8 @@ def test_the_status_tells_a_killed_process_from_one_that_runs(half):
         noted = json.loads((half / PROGRESS_FILE).read_text())
         (half / PROGRESS_FILE).write_text(json.dumps(noted | {"written": time.time() - 90}))
         first = invoke("sweep", "status", "half").stdout.splitlines()[0]
-        (half / PROGRESS_FILE).write_text(json.dumps(noted | {"seconds": 2**52}))
+        noted["progress"]["seconds"] = 9e9
+        (half / PROGRESS_FILE).write_text(json.dumps(noted))
         without_end = invoke("sweep", "status", "half").stdout.splitlines()[0]
     assert "Its process hangs or was killed: the last news is 1:3" in first
     assert without_end.endswith("It runs; when it ends is not known yet.")

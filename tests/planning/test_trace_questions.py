@@ -136,7 +136,7 @@ async def test_questions_of_tree_of_options(width):
         await plan(
             script=script,
             delay=lambda _: draws.choice([0, 0.001, 0.003]),
-            engines=lambda engine: metered(Engines(engine)),
+            engines=Engines,
             width=width,
             iter=8,
             c=5.0,

@@ -91,7 +91,7 @@ def test_another_process_reads_the_same_bits_without_torch(text_encoder, embedde
 
 
 def test_a_damaged_cache_is_told_and_left(tmp_path):
-    path = tmp_path / "vectors.sqlite"
+    path = tmp_path / "vectors-2.sqlite"
     path.write_bytes(b"no database at all" * 100)
     opened = TextEncoder(cache=path)
     with pytest.raises(UnreadableCacheError, match=r"not an SQLite database.*: remove it"):
@@ -103,7 +103,7 @@ def test_a_damaged_cache_is_told_and_left(tmp_path):
 def test_the_shared_cache_is_opened_at_the_first_text(tmp_path, monkeypatch, unloadable):
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path))
     shared, none = TextEncoder(), TextEncoder(cache=None)
-    assert shared._cache_path == tmp_path / "vectors.sqlite"
+    assert shared._cache_path == tmp_path / "vectors-2.sqlite"
     assert none._cache_path is None
     shared.close()
     none.close()
@@ -111,7 +111,7 @@ def test_the_shared_cache_is_opened_at_the_first_text(tmp_path, monkeypatch, unl
 
 
 def test_what_was_computed_before_an_error_is_kept(tmp_path):
-    opened = TextEncoder(cache=tmp_path / "vectors.sqlite")
+    opened = TextEncoder(cache=tmp_path / "vectors-2.sqlite")
     opened._model = SimpleNamespace(
         tokenizer=tokenizer_of(256),
         max_seq_length=256,
@@ -141,7 +141,7 @@ def test_an_engine_embeds_through_the_shared_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path))
     monkeypatch.setattr("llm_serving.vllm_engine.VllmEngine", Engine)
     with open_engine("smollm2-135m-instruct"):
-        assert made[0]._cache_path == tmp_path / "vectors.sqlite"
+        assert made[0]._cache_path == tmp_path / "vectors-2.sqlite"
         assert not made[0]._closed
     assert made[0]._closed
     with open_uncached_engine("smollm2-135m-instruct"):
@@ -164,7 +164,7 @@ def vector_of(text):
 
 def embed(folder, weights, said):
     """Embeds all things, eight of 128 tokens in a batch, and says each that is reported."""
-    encoder = TextEncoder(str(weights), cache=folder / "vectors.sqlite")
+    encoder = TextEncoder(str(weights), cache=folder / "vectors-2.sqlite")
     encoder._model = SimpleNamespace(
         tokenizer=tokenizer_of(128),
         max_seq_length=256,
@@ -193,7 +193,7 @@ def kill_at_every_call(place):
 
     def look(number, reported):
         folder = place / str(number)
-        with closing(VectorCache(folder / "vectors.sqlite")) as cache:
+        with closing(VectorCache(folder / "vectors-2.sqlite")) as cache:
             kept = cache.get(identity, THINGS)
         assert len(kept) - reported in {0, 8}, (number, len(kept), reported)
         assert kept.keys() == set(THINGS[: len(kept)])

@@ -85,7 +85,7 @@ def test_a_cache_counts_what_it_holds_and_gives_space_back(path, kind):
 @CACHES
 def test_the_default_path_is_in_the_cache_folder(tmp_path, monkeypatch, kind):
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path))
-    assert kind.path_of() == tmp_path / f"{kind.only}.sqlite"
+    assert kind.path_of() == tmp_path / f"{kind.only}-2.sqlite"
 
 
 @CACHES

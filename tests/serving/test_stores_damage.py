@@ -85,7 +85,7 @@ def test_a_schema_that_is_no_text_is_unreadable(tmp_path, monkeypatch, kind, wri
     [
         (lambda path: path.write_bytes(b"not a database, " * 300), "not an SQLite database"),
         (lambda path: path.write_bytes(b"{}"), "not an SQLite database"),
-        (lambda path: altered(path, "CREATE TABLE bookmarks (url)"), "another program's SQLite"),
+        (lambda path: altered(path, "CREATE TABLE bookmarks (url)"), "another program's database"),
     ],
 )
 def test_a_foreign_file_is_refused_untouched_and_can_be_removed(tmp_path, kind, damage, said):
