@@ -6,14 +6,14 @@ from contextlib import closing
 from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from llm_base.files import TargetError, check_target, parse_json, read_regular
 from llm_base.lines import lines_in
 from llm_base.quoting import printable, quote
-from llm_planning.commands.options import MOST, JsonOption, named_path
+from llm_planning.commands.options import MOST, CacheOption, JsonOption, named_path
 from llm_planning.endings import refusing
 
 app = typer.Typer(help="Build and search an index of texts by meaning.")
@@ -27,7 +27,9 @@ TextsArgument = Annotated[list[str], typer.Argument(metavar="TEXT...", help="Wha
 
 
 @app.command()
-def build(file: FileArgument, *, out: OutOption, model: ModelOption = None) -> None:
+def build(
+    file: FileArgument, *, out: OutOption, model: ModelOption = None, cache: CacheOption = True
+) -> None:
     """Embeds the texts of a file and saves them as an index, with the objects of a .jsonl file."""
     from llm_base.terminal import say
     from llm_kernels import EmbeddingIndex
@@ -36,7 +38,7 @@ def build(file: FileArgument, *, out: OutOption, model: ModelOption = None) -> N
     with refusing(TargetError):
         check_target(out)
     texts, values = _entries(file)
-    vectors, encoder = _embedded(texts, model or DEFAULT_ENCODER)
+    vectors, encoder = _embedded(texts, model or DEFAULT_ENCODER, cached=cache)
     index = EmbeddingIndex(vectors.shape[1], metadata={"encoder": encoder})
     index.add(texts, vectors, values)
     index.save(out)
@@ -50,6 +52,7 @@ def search(
     *,
     k: CountOption = 10,
     model: ModelOption = None,
+    cache: CacheOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """Prints the entries of an index that are nearest to each text, with cosine similarities."""
@@ -60,7 +63,7 @@ def search(
     opened = EmbeddingIndex.load(index)
     match built := opened.metadata.get("encoder"):
         case {"name": str(name), "revision": revision} if model or name in CATALOGUE:
-            vectors, encoder = _embedded(texts, model or name)
+            vectors, encoder = _embedded(texts, model or name, cached=cache)
         case _:  # a stranger's index does not choose what is loaded
             remedy = f"if you trust it, name it with --model: {quote(built)}"
             raise IndexFileError(f"{index} is of no bundled encoder; {remedy}")
@@ -91,10 +94,11 @@ def _entries(file: Path) -> tuple[list[str], list[Any]]:
     return texts, values
 
 
-def _embedded(texts: list[str], model: str) -> tuple[Any, Any]:
+def _embedded(texts: list[str], model: str, *, cached: bool) -> tuple[Any, Any]:
     """The vectors [texts, D] of an encoder, and what it is called."""
     from llm_planning.interrupts import heard_while_loading
     from llm_serving.encoder import TextEncoder
 
-    with heard_while_loading(), closing(TextEncoder(model)) as encoder:
+    where: Literal["shared"] | None = "shared" if cached else None
+    with heard_while_loading(), closing(TextEncoder(model, cache=where)) as encoder:
         return encoder.encode(texts), asdict(encoder.identity)
