@@ -178,7 +178,7 @@ def test_a_place_that_cannot_hold_an_index_is_told_first(places, tmp_path, monke
 
 
 def test_an_interrupt_is_no_error_and_keeps_the_old_index(places, built, monkeypatch):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(index_command, "_embedded", interrupt)
