@@ -375,6 +375,10 @@ def test_a_search_in_a_world_of_others():
     )
     assert ended.exit_code == 0, ended.stderr
     assert "Goal: Win Tic Tac Toe." in ended.stdout
-    hidden = invoke("run", "uct", "--domain", "openspiel:kuhn_poker", "--model", "none")
+
+
+@pytest.mark.parametrize("planner", ["uct", "mc-dml-uct"])
+def test_no_search_sees_what_its_player_does_not(planner):
+    hidden = invoke("run", planner, "--domain", "openspiel:kuhn_poker", "--model", "none")
     assert hidden.exit_code == 1
     assert "hides something from its players" in hidden.stderr

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llm_planning.domain import settled
+from llm_planning.domain import check_simulated, settled
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds
 from llm_planning.execution.decisions import statistics_of
@@ -44,7 +44,7 @@ async def mc_dml(
         select: makes the selection rule from the constant `c`.
 
     Raises:
-        DomainError: the world hides its state.
+        DomainError: the world hides its state, or its states cannot be simulated.
         SettingsError: `stuck=wait` is for text games, and this is none.
         TextGameError: the game cannot be played.
         ServingError: the engine failed.
@@ -56,6 +56,7 @@ async def mc_dml(
             "always wait; leave it out"
         )
     ask = GameAsking(run, settings.asking)
+    check_simulated(run.world)
     prior = ask.prior(settings.asking, absent=settings.asking.prior_absent)
     agent = McDml(
         domain=run.world,
