@@ -1,6 +1,7 @@
 """Opens every world of a source, tests the contract of domains in it, and lets `uct` play in it.
 
-    python scripts/other_worlds.py gymnasium openspiel --write docs/results/worlds.md
+    python scripts/other_worlds.py gymnasium openspiel > docs/results/exports/worlds.csv
+    python scripts/results_pages.py
 
 Each world has a process of its own and a limit of time, as some end the process that opens them.
 """
@@ -9,14 +10,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import csv
 import multiprocessing
 import sys
 import time
 import warnings
-from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import astuple, dataclass, fields
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -139,50 +138,19 @@ def tried(name: str, *, limit: float = LIMIT) -> Tried:
     return Tried(name, "crash", f"ended its process ({process.exitcode})")
 
 
-def page(all_tried: list[Tried]) -> str:
-    """The page: how many worlds of each source were played, and why others were not."""
-    lines = [
-        "# Worlds that others made",
-        "",
-        "Made by `scripts/other_worlds.py`. Each world is opened with full sight, walked twice by",
-        f"{WALK} random actions, stepped again from states that were left, and played by `uct`:",
-        f"{MOVES} moves, {SIMULATIONS} simulations, rollouts of {DEPTH}.",
-        "",
-        "| source | worlds | played | no domain | not searched | else |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    sources = list(dict.fromkeys(one.world.partition(":")[0] for one in all_tried))
-    for source in sources:
-        found = Counter(one.found for one in all_tried if one.world.partition(":")[0] == source)
-        known = found[PLAYED], found[NO_DOMAIN], found[NO_SEARCH]
-        counts = " | ".join(map(str, known))
-        lines.append(f"| {source} | {found.total()} | {counts} | {found.total() - sum(known)} |")
-    lines += ["", "## Not played", ""]
-    for found in dict.fromkeys(one.found for one in all_tried if one.found != PLAYED):
-        those = [one for one in all_tried if one.found == found]
-        lines += [f"### {found}", "", "| world | why |", "| --- | --- |"]
-        lines += [f"| `{one.world}` | {one.why.replace('|', '/')} |" for one in those]
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
-
-
 def main() -> None:
     """Tries the worlds that the command line names."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("sources", nargs="+", help="such as gymnasium, or gymnasium:Taxi-v4")
-    parser.add_argument("--write", type=Path, help="the page")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for a world")
     arguments = parser.parse_args()
-    all_tried = []
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(field.name for field in fields(Tried))
     for source in arguments.sources:
         prefix = source.partition(":")[0]
         for task in bridge(source).tasks:
-            one = tried(f"{prefix}:{task}", limit=arguments.limit)
-            all_tried.append(one)
-            sys.stdout.write(json.dumps([one.world, one.found, one.why]) + "\n")
+            table.writerow(astuple(tried(f"{prefix}:{task}", limit=arguments.limit)))
             sys.stdout.flush()
-    if arguments.write:
-        arguments.write.write_text(page(all_tried), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ asks for its tables by name, so that no table is typed:
 
 `exported` measures a table anew from `docs/results/exports/NAME.parquet`, which `llm-planning sweep
 export` wrote, or from several of these. `roles` reads such an export of what `llm-planning roles
-measure` recorded. `rearrangement` has the description lengths of a home. `printed` reads
+measure` recorded. `rearrangement` has the description lengths of a home; `other_worlds` and
+`worlds_not_played` read what `scripts/other_worlds.py` found. `printed` reads
 `docs/results/exports/printed/NAME.csv`: the figures of a report whose ledger was not kept.
 With --check nothing is written; a page that differs from its template and data is an error.
 """
@@ -27,6 +28,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -381,6 +383,40 @@ def rearrangement() -> Source:
     )
 
 
+OTHERS = "worlds.csv"
+"""What `scripts/other_worlds.py` found: a world, what came of it, and why."""
+
+
+@cache
+def _found_worlds() -> list[dict[str, str]]:
+    with (EXPORTS / OTHERS).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def other_worlds() -> Source:
+    """How many worlds of each source were played, and what came of the others."""
+    found = Counter((row["world"].partition(":")[0], row["found"]) for row in _found_worlds())
+    kinds = [kind for kind, _ in Counter(row["found"] for row in _found_worlds()).most_common()]
+    return Source(
+        source=f"By `scripts/other_worlds.py`. Data: {_link(OTHERS)}.",
+        heads=["source", "worlds", *kinds],
+        rows=[
+            [source, str(sum(row)), *map(str, row)]
+            for source in dict.fromkeys(source for source, _ in found)
+            for row in [[found[source, kind] for kind in kinds]]
+        ],
+    )
+
+
+def worlds_not_played(kind: str) -> Source:
+    """The worlds of which this came, with their reasons."""
+    return Source(
+        source=f"Data: {_link(OTHERS)}.",
+        heads=["world", "why"],
+        rows=[[f"`{row['world']}`", row["why"]] for row in _found_worlds() if row["found"] == kind],
+    )
+
+
 def pages() -> Mapping[Path, str]:
     """Every page: where it lies and what it says.
 
@@ -399,7 +435,7 @@ def pages() -> Mapping[Path, str]:
     for name in environment.list_templates():
         page = RESULTS / name.removesuffix(".j2")
         depth = len(Path(name).parts) - 1
-        sources = (exported, printed, roles, rearrangement)
+        sources = (exported, printed, roles, rearrangement, other_worlds, worlds_not_played)
         template = environment.get_template(name, globals={one.__name__: one for one in sources})
         made[page] = template.render().replace(_ROOT, "../" * depth)
     return made

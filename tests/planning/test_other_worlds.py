@@ -1,7 +1,7 @@
 """A share of the worlds that others made: opened, held to the contract, and played."""
 
 import pytest
-from other_worlds import NO_DOMAIN, PLAYED, Tried, page, tried
+from other_worlds import NO_DOMAIN, PLAYED, Tried, tried
 
 QUICK = (
     *("FrozenLake-v1", "CliffWalking-v1", "MiniGrid-Unlock-v0"),
@@ -36,11 +36,7 @@ def test_it_is_played(world):
 def test_what_is_not_played_says_why():
     found = tried("gymnasium:Pendulum-v1")
     assert found.found == NO_DOMAIN
-    text = page([found, Tried("gymnasium:Taxi-v4", PLAYED), Tried("openspiel:y", "crash", "-6")])
-    assert "| gymnasium | 2 | 1 | 1 | 0 | 0 |" in text
-    assert "| openspiel | 1 | 0 | 0 | 0 | 1 |" in text
-    assert "| `gymnasium:Pendulum-v1` | Pendulum-v1 has the actions Box" in text
-    assert "### crash" in text
+    assert "Pendulum-v1 has the actions Box" in found.why
 
 
 def test_a_world_that_takes_too_long_is_ended():

@@ -42,7 +42,7 @@ def test_no_table_is_typed():
 @pytest.mark.slow
 def test_all_kept_data_are_shown(pages):
     shown = "\n".join(pages.values())
-    kept = [*RESULTS.glob("exports/*.parquet"), *RESULTS.glob("exports/printed/*.csv")]
+    kept = [*RESULTS.glob("exports/*.parquet"), *RESULTS.glob("exports/**/*.csv")]
     assert kept
     assert [file.name for file in kept if f"/{file.name})" not in shown] == []
 

@@ -308,4 +308,5 @@ async def test_smoke_one_worker_with_the_real_engine(local_ray):
         assert all(result.usage["decompose"].completion_tokens > 0 for result in results)
         await until(lambda: pool.load().written_tokens > 0)
         assert pool.load().stepping_seconds > 0
-        assert not told
+        # A busy machine may load engines for longer than it takes to say so.
+        assert not [line for line in told if not line.startswith("no worker runs yet")]
