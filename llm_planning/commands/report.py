@@ -160,9 +160,9 @@ def _columns(table: PublishedTable) -> dict[str, Any]:
 
 
 def _sweeps(paper: Paper, table: str) -> list[str]:
-    from llm_planning.experiments.sweep_files import shown_sweep
+    from llm_planning.experiments.sweep_files import sweep_argument
 
-    return [shown_sweep(path) for path in paper.sweeps(table)]
+    return [sweep_argument(path) for path in paper.sweeps(table)]
 
 
 def _default_folder(paper: Paper, table: str) -> Path:

@@ -38,7 +38,6 @@ class Speed:
         """Takes one more sample.
 
         Args:
-            seconds: time of the sample.
             written: tokens written so far.
 
         Returns:
@@ -57,9 +56,6 @@ class Display:
     """Shows on a terminal how far a sweep is while it is entered, and its last state at the end.
 
     Some lines at the bottom are drawn anew every three seconds. Elsewhere nothing is shown.
-
-    Args:
-        console: to draw on, usually standard error.
     """
 
     def __init__(self, console: Console, *, name: str) -> None:
@@ -99,12 +95,11 @@ def facts(progress: Progress, speed: float) -> list[tuple[str, str]]:
     """The facts to show, in order: label and value.
 
     Args:
-        progress: how far the sweep is.
         speed: tokens written per second.
     """
     load, left = progress.load, progress.remaining_seconds
     read = load.prompt_tokens
-    shown = [
+    always = [
         ("done", str(progress.done)),
         ("failed", str(progress.failed)),
         ("running", str(progress.running)),
@@ -120,14 +115,13 @@ def facts(progress: Progress, speed: float) -> list[tuple[str, str]]:
         ("lost", progress.lost),
         ("preempted", load.preempted),
     ]
-    return shown + [(label, str(count)) for label, count in extra if count]
+    return always + [(label, str(count)) for label, count in extra if count]
 
 
 def picture(name: str, progress: Progress, speed: float) -> RenderableType:
     """A bar and the facts under it.
 
     Args:
-        progress: how far the sweep is.
         speed: tokens written per second.
     """
     head = Table.grid(padding=(0, 1))

@@ -122,8 +122,6 @@ def open_pool(models: Models, *, answers: Answers, most: int | None) -> Iterator
     which starts from an empty prefix cache. That is as slow as one question after the other.
 
     Args:
-        models: the models to load.
-        answers: where answers come from.
         most: trials in flight at most; None lets the load of the engines decide.
 
     Raises:
@@ -154,9 +152,9 @@ def _served(configs: Mapping[str, EngineConfig | None]) -> EngineConfig | None:
     for name, config in configs.items():
         if config is None:
             return None
-        for one in served_adapters(name, config):
-            adapters[one] = config.adapters[one]
-            hashes[one] = config.adapters_sha256[one]
+        for adapter_name in served_adapters(name, config):
+            adapters[adapter_name] = config.adapters[adapter_name]
+            hashes[adapter_name] = config.adapters_sha256[adapter_name]
     first = next(iter(configs.values()))
     return first and first.model_copy(update={"adapters": adapters, "adapters_sha256": hashes})
 
@@ -178,12 +176,12 @@ def identify(name: str, config: EngineConfig | None) -> ModelIdentity:
 
     if config is None:
         return EncoderEngine.identity
-    found = resolve(config.model)
+    model = resolve(config.model)
     adapter = split_adapter(name)[1]
     revision = (
-        found.revision
+        model.revision
         if adapter is None
-        else merged_revision(found.revision, config.adapters_sha256[adapter])
+        else merged_revision(model.revision, config.adapters_sha256[adapter])
     )
     return ModelIdentity(name=name, revision=revision, dtype=config.dtype)
 
@@ -218,7 +216,6 @@ class LocalExecutor:
     """Trials as coroutines on engines in this process.
 
     Attributes:
-        answers: where answers come from.
         most: trials in flight at most; None lets the load of the engines decide.
     """
 
@@ -246,7 +243,6 @@ class RayExecutor:
         address: of a running cluster; None starts Ray on this machine.
         workers: number of workers; None for as many as the cluster has room for.
         cpus_per_worker: CPU slots of a worker on a machine without a GPU.
-        notify: receives messages for the user.
     """
 
     answers: Answers
@@ -296,8 +292,6 @@ def run_groups(
     Models are not loaded if all of their trials are finished.
 
     Args:
-        executor: runs them.
-        ledger: records the results.
         retries: attempts beyond the first that a failing trial gets.
         watch: receives the progress of the whole sweep.
 

@@ -191,8 +191,8 @@ def to_csv(table: Iterable[Column]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(column.name for column in table)
-    shown = [[_in_csv(value) for value in column.values] for column in table]
-    writer.writerows(zip(*shown, strict=True))
+    cells = [[_in_csv(value) for value in column.values] for column in table]
+    writer.writerows(zip(*cells, strict=True))
     return text.getvalue().encode()
 
 
@@ -240,7 +240,7 @@ def _typed(name: str, cells: Sequence[str]) -> Sequence[Any]:
         values = [None if cell is None else json.loads(cell) for cell in texts]
     except (ValueError, RecursionError):
         return texts
-    return values if all(isinstance(one, int | float | None) for one in values) else texts
+    return values if all(isinstance(value, int | float | None) for value in values) else texts
 
 
 _READERS: Mapping[str, Callable[[bytes], Mapping[str, Sequence[Any]]]] = {

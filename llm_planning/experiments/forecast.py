@@ -105,8 +105,6 @@ def forecast(
     samples if its planner has none.
 
     Args:
-        samples: some of them.
-        executor: runs the samples.
         watch: receives the progress of the samples.
 
     Raises:

@@ -237,10 +237,10 @@ class _Product:
                     if role in row.spec.roles and name != model
                 }
                 engines = self._engines(row, (model, *roles.values()))
-                here = [one for one in covering if _has(one.model, model)]
-                here = [one for one in here if _has(one.role_models, roles)]
+                here = [clause for clause in covering if _has(clause.model, model)]
+                here = [clause for clause in here if _has(clause.role_models, roles)]
                 for task in row.tasks:
-                    excluding = [one for one in here if _has(one.task, task)]
+                    excluding = [clause for clause in here if _has(clause.task, task)]
                     for seed in self._seeds(excluding):
                         trial = Trial(
                             planner=row.spec.name,
@@ -258,10 +258,10 @@ class _Product:
 
     def to_json(self) -> dict[str, Json]:
         """The block as it could stand in a file, without clauses that exclude nothing."""
-        clauses = [one for one in self.clauses if id(one) in self.matched]
+        clauses = [clause for clause in self.clauses if id(clause) in self.matched]
         return {
             "model": list(self.models),
-            "role_models": [dict(one) for one in self.role_models],
+            "role_models": [dict(models) for models in self.role_models],
             "planners": {
                 name: {key: _plain(entry.value) for key, entry in settings.items()}
                 for name, settings in self.planners.items()
@@ -269,7 +269,7 @@ class _Product:
             **({} if self.domains is None else {"domain": list(self.domains)}),
             "tasks": list(self.tasks),
             "seeds": _plain(self.seeds),
-            "exclude": [_clause_json(one) for one in clauses],
+            "exclude": [_clause_json(clause) for clause in clauses],
         }
 
     def _engines(self, row: Row, names: Iterable[str]) -> dict[str, Json]:
@@ -280,7 +280,11 @@ class _Product:
                     config = configuration(name)
                 content = None if config is None else config.model_dump(mode="json")
                 self.configurations[name] = content
-        return {name: one for name in names if (one := self.configurations[name]) is not None}
+        return {
+            name: self.configurations[name]
+            for name in names
+            if self.configurations[name] is not None
+        }
 
     def _settings(
         self, row: Row
@@ -289,13 +293,16 @@ class _Product:
 
         A combination that is excluded for every task, model and seed need not be possible.
         """
-        clauses = [one for one in self.clauses if _has(one.planner, row.spec.name)]
-        clauses = [one for one in clauses if _has(one.domain, row.domain.name)]
+        clauses = [clause for clause in self.clauses if _has(clause.planner, row.spec.name)]
+        clauses = [clause for clause in clauses if _has(clause.domain, row.domain.name)]
         defaults = choose(row.spec, row.domain, {}).to_json() if clauses else {}
         for given in row.combinations():
-            covering = [one for one in clauses if _covers(one, {**defaults, **given}, row.spec)]
+            covering = [
+                clause for clause in clauses if _covers(clause, {**defaults, **given}, row.spec)
+            ]
             whole = any(
-                not (one.model or one.role_models or one.task or one.seed) for one in covering
+                not (clause.model or clause.role_models or clause.task or clause.seed)
+                for clause in covering
             )
             full, models = ({}, {}) if whole else row.read(given)
             yield full, models, json.dumps(full, sort_keys=True), covering
@@ -305,7 +312,7 @@ class _Product:
             return self.seeds
         left = []
         for seed in self.seeds:
-            matching = [id(one) for one in excluding if _has(one.seed, seed)]
+            matching = [id(clause) for clause in excluding if _has(clause.seed, seed)]
             self.matched.update(matching)
             if not matching:
                 left.append(seed)
@@ -341,7 +348,7 @@ def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
     """The first name in a clause that the sweep does not have, with the nearest names."""
     rows = [row for product in products for row in product.rows]
     keys = {key for row in rows for key in known_keys(row.spec, row.domain)}
-    for what, names, known in (
+    for kind, names, known in (
         ("planner", clause.planner, {row.spec.name for row in rows}),
         ("domain", clause.domain, {row.domain.name for row in rows}),
         ("task", clause.task, {task for row in rows for task in row.tasks}),
@@ -349,7 +356,7 @@ def _unknown_in(clause: Clause, products: Iterable[_Product]) -> str:
     ):
         for name in names:
             if name not in known:
-                return f": unknown {what} {quote(name)}; {remedy(name, known)}"
+                return f": unknown {kind} {quote(name)}; {remedy(name, known)}"
     return ""
 
 

@@ -145,9 +145,9 @@ def _name(name: str) -> str:
     return name
 
 
-def _refuse_odd(text: str, what: str) -> None:
+def _refuse_odd(text: str, kind: str) -> None:
     if not text.isprintable() or text != text.strip() or not 0 < len(text) <= _LONGEST_TEXT:
-        raise ValueError(f"{quote(text)} is not a {what}")
+        raise ValueError(f"{quote(text)} is not a {kind}")
 
 
 _Name: TypeAlias = Annotated[StrictStr, AfterValidator(_name)]
@@ -173,7 +173,7 @@ class Clause(_Part):
     settings: Annotated[dict[_Name, _Swept], Field(min_length=1)] = {}
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _check_not_empty(self) -> Self:
         if not self.model_fields_set:
             raise ValueError("{} leaves every trial out; name what to leave out")
         return self
@@ -246,7 +246,7 @@ def resolve_file(path: Path) -> ResolvedFile:
         SweepConfigError: names the first error in one of them.
     """
     files = _read_chain(path)
-    retries = (one.content.retries for one in files if "retries" in one.content.model_fields_set)
+    retries = (file.content.retries for file in files if "retries" in file.content.model_fields_set)
     return ResolvedFile(
         name=_name_of(files[0]),
         retries=next(retries, _DEFAULT_RETRIES),
@@ -276,7 +276,7 @@ def _read_chain(path: Path) -> list[_File]:
             raise SweepConfigError(f"{files[-1].path}: extends: {error}") from error
         real = os.path.realpath(path)
         if real in seen:
-            circle = " -> ".join(str(one) for one in [*(file.path for file in files), path])
+            circle = " -> ".join(str(link) for link in [*(file.path for file in files), path])
             raise SweepConfigError(f"{files[-1].path}: extends: goes in a circle: {circle}")
         files.append(_File(path, content))
         seen.append(real)
@@ -300,7 +300,7 @@ def _blocks(files: list[_File]) -> list[tuple[str, dict[str, Entry]]]:
     top: dict[str, Entry] = {}
     for generation, file in reversed(list(enumerate(files))):
         top |= _entries(file.content, f"{file.path}: ", generation)
-    origin = next((number for number, one in enumerate(files) if one.content.grids), None)
+    origin = next((number for number, file in enumerate(files) if file.content.grids), None)
     if origin is None:
         return [(str(files[0].path), top)]
     file = files[origin]

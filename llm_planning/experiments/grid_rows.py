@@ -97,16 +97,16 @@ def settings_by_planner(entries: Mapping[str, Entry]) -> dict[str, dict[str, Ent
     """
     planners = entries["planners"]
     shared = {
-        key.removeprefix("settings."): one
-        for key, one in entries.items()
+        key.removeprefix("settings."): entry
+        for key, entry in entries.items()
         if key.startswith("settings.")
     }
-    for key, one in shared.items():
-        if one.generation <= planners.generation and all(
+    for key, entry in shared.items():
+        if entry.generation <= planners.generation and all(
             key in own for own in planners.value.values()
         ):
             raise SweepConfigError(
-                f"{one.where}: has no effect: every planner says its own; leave it out"
+                f"{entry.where}: has no effect: every planner says its own; leave it out"
             )
     return {
         name: shared
@@ -156,7 +156,9 @@ def _places(
     elif tasks.value == ["all"]:
         fitting = [*fitting_domains(spec)]
         if len(fitting) != 1:
-            names = " and ".join(one.name for one in fitting) or "no domain of this project's own"
+            names = (
+                " and ".join(domain.name for domain in fitting) or "no domain of this project's own"
+            )
             raise SweepConfigError(
                 f"{tasks.where}: planner {spec.name} plans in {names}: say which by `domain`"
             )
@@ -215,7 +217,7 @@ def refuse_strange_roles(entry: Entry, rows: Iterable[Row]) -> None:
         SweepConfigError: no planner asks a role.
     """
     known = {role for row in rows for role in row.spec.roles}
-    for role in dict.fromkeys(role for one in entry.value for role in one):
+    for role in dict.fromkeys(role for models in entry.value for role in models):
         if role not in known:
             raise SweepConfigError(
                 f"{entry.where}: no planner here asks a role {quote(role)}; {remedy(role, known)}"

@@ -35,7 +35,6 @@ def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
     """Draws the measured columns of a table whose figures are shares, from 0 to 1.
 
     Args:
-        report: the measured table.
         height: of a row, in inches.
 
     Returns:
@@ -75,7 +74,9 @@ def heat_map(report: PaperReport, *, height: float = 0.27) -> Figure | None:
                 fontsize="x-small" if share is not None else "xx-small",
                 color=_colour(share),
             )
-    axes.set_xticks(range(len(columns)), [fill(one.label, 14) for one in columns], fontsize="small")
+    axes.set_xticks(
+        range(len(columns)), [fill(column.label, 14) for column in columns], fontsize="small"
+    )
     axes.set_yticks(range(len(report.lines)), [line.label for line in report.lines])
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     axes.tick_params(axis="y", labelsize="x-small")

@@ -122,9 +122,7 @@ class LedgerRow:
     """A trial that has ended for good.
 
     Attributes:
-        key: the trial's key in this ledger.
         result: of the last attempt, without its trace, events and prompts.
-        attempts: number of attempts.
         provenance: a key of `Ledger.provenances`.
         trace: the trace's file; None if the planner left no trace.
         trace_sha256: SHA-256 of the trace's uncompressed lines.
@@ -320,10 +318,10 @@ class Ledger:
         """
         # One row is in memory at a time, and no statement is open between two: a caller may take
         # long, and rows never change.
-        found = self._read(_PLACE, "SELECT trial FROM results ORDER BY trial")
+        places = self._read(_PLACE, "SELECT trial FROM results ORDER BY trial")
         # Selected after the rows, as a writer may be adding to both tables.
         known = {id_ for (id_,) in self._read(_ID, "SELECT id FROM provenances NOT INDEXED")}
-        for (number,) in found:
+        for (number,) in places:
             if number in seen:
                 continue
             ((key, trial, attempts, provenance, sha256, kept),) = self._read(
@@ -380,10 +378,10 @@ class Ledger:
     @property
     def trials(self) -> tuple[Trial, ...]:
         """The trials of the sweep, in its order."""
-        found = self._read(_TRIAL, "SELECT key, content AS trial FROM trials ORDER BY number")
-        for key, trial in found:
+        rows = self._read(_TRIAL, "SELECT key, content AS trial FROM trials ORDER BY number")
+        for key, trial in rows:
             self._refuse_renamed(key, trial)
-        return tuple(trial for _, trial in found)
+        return tuple(trial for _, trial in rows)
 
     @property
     def provenances(self) -> Mapping[str, Mapping[str, Any]]:
@@ -537,7 +535,6 @@ def _repeatable(row: LedgerRow, trace: str | None) -> list[Any]:
     """The values of a row that another run of the trial with the same answers would repeat.
 
     Args:
-        row: of the trial.
         trace: the trace's `repeatable_digest`; None if the trial left no trace.
     """
     result = row.result

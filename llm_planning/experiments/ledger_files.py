@@ -132,7 +132,6 @@ def build(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
 
     Args:
         path: of the ledger; no file is there yet.
-        fill: writes the first rows.
 
     Raises:
         LedgerError: the file could not be written; nothing is left of it.
@@ -197,7 +196,6 @@ def refuse_used(path: Path, *, traces_left: bool) -> None:
 
     Args:
         path: of the ledger to be made.
-        traces_left: whether the folder holds traces.
 
     Raises:
         LedgerError: the folder holds a sweep or its remains.
@@ -257,12 +255,12 @@ def explaining(path: Path) -> Iterator[None]:
         ) from error
 
 
-def damaged(path: Path, found: str) -> LedgerError:
+def damaged(path: Path, finding: str) -> LedgerError:
     """The error for a ledger that holds what none may hold; `found` may quote the file."""
-    found = printable(" ".join(found.split()))
-    if len(found) > _LONGEST_FINDING:
-        found = f"{found[:_LONGEST_FINDING]}..."
-    return _unusable(path, f"is damaged ({found})")
+    finding = printable(" ".join(finding.split()))
+    if len(finding) > _LONGEST_FINDING:
+        finding = f"{finding[:_LONGEST_FINDING]}..."
+    return _unusable(path, f"is damaged ({finding})")
 
 
 def _unusable(path: Path, reason: str) -> LedgerError:
@@ -283,9 +281,9 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
             except SchemaError as error:
                 raise _unusable(path, str(error)) from error
             # Without a flaw every page belongs to one table, so that every later read ends.
-            (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            if found != "ok":
-                raise damaged(path, found)
+            (finding,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if finding != "ok":
+                raise damaged(path, finding)
     return connection
 
 

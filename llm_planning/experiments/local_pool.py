@@ -148,7 +148,6 @@ async def run_trial(trial: Trial, engines: Engines, *, gauges: Sequence[Gauge] =
     """Runs one trial on engines that others may use at the same time.
 
     Args:
-        trial: the trial to run.
         engines: answer its questions; they stay open.
         gauges: engines whose load the trace records.
 
@@ -209,12 +208,12 @@ def prepare_trial(trial: Trial) -> Prepared:
 @functools.cache
 def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, DomainSpec]:
     """Loads a user's planner or domain; refuses code that has changed before any of it runs."""
-    found = {planner: planners.source(planner), domain: domains.source(domain)}
-    if joined(*found.values()) != source:
+    files = {planner: planners.source(planner), domain: domains.source(domain)}
+    if joined(*files.values()) != source:
         began = source.split("+")
-        changed = [code.origin for code in found.values() if code and code.sha256 not in began]
+        changed = [code.origin for code in files.values() if code and code.sha256 not in began]
         raise OwnCodeError(
-            f"{' and '.join(changed or found)} is not what it was when the sweep began: put it "
+            f"{' and '.join(changed or files)} is not what it was when the sweep began: put it "
             "back, or begin the sweep anew in another folder"
         )
     spec = planners.find(planner)
@@ -226,9 +225,6 @@ class LimitState:
     """The limit of trials in flight, and the measurements that it is chosen from.
 
     Attributes:
-        limit: trials to keep in flight.
-        least: lower bound of the limit.
-        most: upper bound.
         requests: running mean of the requests that one trial has in flight, at least 1.
         waiting: running mean of the requests outside the batch.
         preempted: the engine's count of preempted requests at the last sample.
@@ -261,7 +257,6 @@ def next_limit(state: LimitState, load: EngineLoad, *, trials: int) -> LimitStat
 
     Args:
         state: after the earlier samples.
-        load: of the engine now.
         trials: trials in flight now.
     """
     requests = load.running + load.waiting

@@ -85,41 +85,40 @@ class Difference:
     alone: int
 
 
-def measure(runs: Runs, what: Measure, *, beside: Runs | None = None) -> Measured:
+def measure(runs: Runs, quantity: Measure, *, beside: Runs | None = None) -> Measured:
     """Measures one number.
 
     Args:
-        what: the number to measure.
-        beside: the runs that the cell is compared with, where `what` compares.
+        beside: the runs that the cell is compared with, where `quantity` compares.
 
     Raises:
         UnknownFieldError: no run has the field.
         MeasureError: a value is not a number, for a cost one below zero, for a portion not one
             from 0 to 1, or for a rate not a boolean.
     """
-    for field in filter(None, (*what.fields, what.per, *what.budget)):
+    for field in filter(None, (*quantity.fields, quantity.per, *quantity.budget)):
         runs.check_field(field)
-    if what.kind == "passed":
-        return _passed(runs, what, beside=Runs() if beside is None else beside)
-    valued = _valued(runs, what)
-    groups = _grouped(valued, what)
+    if quantity.kind == "passed":
+        return _passed(runs, quantity, beside=Runs() if beside is None else beside)
+    valued = _valued(runs, quantity)
+    groups = _grouped(valued, quantity)
     having = len(valued)
     if beside is None:
-        estimate = _by_unit(valued, what) or _estimate(list(groups.values()), what)
+        estimate = _by_unit(valued, quantity) or _estimate(list(groups.values()), quantity)
     else:
-        ours, theirs = (_counts(side, what) for side in (runs, beside))
-        estimate = fisher(theirs, ours) if what.kind == "fisher" else odds_ratio(theirs, ours)
+        ours, theirs = (_counts(side, quantity) for side in (runs, beside))
+        estimate = fisher(theirs, ours) if quantity.kind == "fisher" else odds_ratio(theirs, ours)
     return Measured(
         estimate=estimate,
         runs=having,
-        groups=len(groups) if what.per else None,
+        groups=len(groups) if quantity.per else None,
         without=len(runs.done) - having,
         failed=len(runs.failed),
         pending=len(runs.pending),
     )
 
 
-def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
+def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference:
     """Measures a difference, paired by task, seed and all other fields that both sides have.
 
     The interval counts pairs, or the units of the comparison.
@@ -129,8 +128,7 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
 
     Args:
         runs: of the table and the column.
-        what: the column's measure, which gives a value for each run.
-        comparison: the two sides.
+        quantity: the column's measure, which gives a value for each run.
 
     Raises:
         UnknownFieldError: no run has the field.
@@ -138,24 +136,24 @@ def compare(runs: Runs, what: Measure, comparison: Comparison) -> Difference:
             the sides do not share the unit.
     """
     sides = [
-        _valued(runs.select({field: (value,) for field, value in side.items()}), what)
+        _valued(runs.select({field: (value,) for field, value in side.items()}), quantity)
         for side in (comparison.first, comparison.second)
     ]
     if not all(sides):
         # The fields that an empty side will share with the other are not known yet.
-        return _difference({}, [], what, comparison, alone=sum(map(len, sides)))
+        return _difference({}, [], quantity, comparison, alone=sum(map(len, sides)))
     first, second = (
         {field for record, _ in side for field in record if is_trial_field(field)} - _unread(side)
         for side in sides
     )
-    of_one = {field for field in first ^ second if field.startswith("settings.")}
-    fields = sorted((first | second) - of_one - set(comparison.first))
+    unshared = {field for field in first ^ second if field.startswith("settings.")}
+    fields = sorted((first | second) - unshared - set(comparison.first))
     if comparison.unit is not None and comparison.unit not in fields:
         raise MeasureError(f"unit={comparison.unit} is no field of both sides; name one, as seed")
     minuends, subtrahends = (_by_pair(side, fields) for side in sides)
     pairs = {key: (minuends[key], subtrahends[key]) for key in minuends if key in subtrahends}
     alone = len(minuends) + len(subtrahends) - 2 * len(pairs)
-    return _difference(pairs, fields, what, comparison, alone=alone)
+    return _difference(pairs, fields, quantity, comparison, alone=alone)
 
 
 def _unread(side: Sequence[tuple[RunRecord, float]]) -> set[str]:
@@ -167,7 +165,7 @@ def _unread(side: Sequence[tuple[RunRecord, float]]) -> set[str]:
 def _difference(
     pairs: Mapping[tuple[Hashable, ...], tuple[float, float]],
     fields: list[str],
-    what: Measure,
+    quantity: Measure,
     comparison: Comparison,
     *,
     alone: int,
@@ -178,15 +176,15 @@ def _difference(
         for key, pair in pairs.items():
             units[dict(zip(fields, key, strict=True)).get(comparison.unit)].append(pair)
         estimate = paired_by_unit(list(units.values()))
-    elif what.is_share:
-        truths = [(bool(one), bool(other)) for one, other in pairs.values()]
+    elif quantity.is_share:
+        truths = [(bool(first), bool(second)) for first, second in pairs.values()]
         estimate = paired_proportions(truths)
     else:
         estimate = paired_difference(list(pairs.values()))
     return Difference(estimate=estimate, counted=comparison.unit or "pair", alone=alone)
 
 
-def _passed(runs: Runs, what: Measure, *, beside: Runs) -> Measured:
+def _passed(runs: Runs, quantity: Measure, *, beside: Runs) -> Measured:
     """pass@B: the share of groups in which one of the runs that the budget B pays for succeeded.
 
     B of a group is the mean cost of the runs in `beside`. Runs are made one after another, in the
@@ -197,28 +195,28 @@ def _passed(runs: Runs, what: Measure, *, beside: Runs) -> Measured:
     Source: Tree of Options, Section 4.2 and Table 2.
     """
     prices: defaultdict[Hashable, list[float]] = defaultdict(list)
-    for record in _paid(beside, what):
-        prices[_group(record, what)].append(_cost(record, what))
+    for record in _paid(beside, quantity):
+        prices[_group(record, quantity)].append(_cost(record, quantity))
     groups: defaultdict[Hashable, list[RunRecord]] = defaultdict(list)
-    for record in _paid(runs, what):
-        groups[_group(record, what)].append(record)
+    for record in _paid(runs, quantity):
+        groups[_group(record, quantity)].append(record)
     priced = {group: fmean(prices[group]) for group in groups if group in prices}
     sets_the_budget = runs == beside
     passed = unspent = 0
     for group, budget in priced.items():
         left, won = budget, False
         for record in _by_seed(groups[group]):
-            cost = budget if sets_the_budget else _cost(record, what)
+            cost = budget if sets_the_budget else _cost(record, quantity)
             if cost > left:
                 break
             left -= cost
-            won = won or bool(_truth(record, what.fields[0]))
+            won = won or bool(_truth(record, quantity.fields[0]))
         else:
             unspent += not won and left > 0
         passed += won
     having = sum(len(groups[group]) for group in priced)
     return Measured(
-        estimate=proportion(passed, len(priced), interval=what.interval),
+        estimate=proportion(passed, len(priced), interval=quantity.interval),
         runs=having,
         groups=len(priced),
         unspent=unspent,
@@ -228,18 +226,20 @@ def _passed(runs: Runs, what: Measure, *, beside: Runs) -> Measured:
     )
 
 
-def _group(record: RunRecord, what: Measure) -> Hashable:
-    return distinct(record.get(what.per)) if what.per else None
+def _group(record: RunRecord, quantity: Measure) -> Hashable:
+    return distinct(record.get(quantity.per)) if quantity.per else None
 
 
-def _paid(runs: Runs, what: Measure) -> list[RunRecord]:
+def _paid(runs: Runs, quantity: Measure) -> list[RunRecord]:
     """The finished runs that have a value and a cost."""
-    needed = (*what.fields, *what.budget)
-    return [one for one in runs.done if all(one.get(field) is not None for field in needed)]
+    needed = (*quantity.fields, *quantity.budget)
+    return [
+        record for record in runs.done if all(record.get(field) is not None for field in needed)
+    ]
 
 
-def _cost(record: RunRecord, what: Measure) -> float:
-    return sum(_number(record, field) for field in what.budget)
+def _cost(record: RunRecord, quantity: Measure) -> float:
+    return sum(_number(record, field) for field in quantity.budget)
 
 
 def _by_seed(records: list[RunRecord]) -> list[RunRecord]:
@@ -255,43 +255,43 @@ def _by_seed(records: list[RunRecord]) -> list[RunRecord]:
 
 
 def _grouped(
-    valued: Iterable[tuple[RunRecord, float]], what: Measure
+    valued: Iterable[tuple[RunRecord, float]], quantity: Measure
 ) -> Mapping[Hashable, list[float]]:
     groups: defaultdict[Hashable, list[float]] = defaultdict(list)
     for record, value in valued:
-        groups[_group(record, what)].append(value)
+        groups[_group(record, quantity)].append(value)
     return groups
 
 
-def _by_unit(valued: Sequence[tuple[RunRecord, float]], what: Measure) -> Estimate | None:
+def _by_unit(valued: Sequence[tuple[RunRecord, float]], quantity: Measure) -> Estimate | None:
     """The number over units, each measured by itself; None if there are not several."""
-    if what.unit is None:
+    if quantity.unit is None:
         return None
     units: defaultdict[Hashable, list[tuple[RunRecord, float]]] = defaultdict(list)
     for record, value in valued:
-        units[distinct(record.get(what.unit))].append((record, value))
+        units[distinct(record.get(quantity.unit))].append((record, value))
     if len(units) < 2:
         return None
-    each = [fmean(map(fmean, _grouped(unit, what).values())) for unit in units.values()]
-    return share_of_units(each) if what.is_share else mean_of_units(each)
+    each = [fmean(map(fmean, _grouped(unit, quantity).values())) for unit in units.values()]
+    return share_of_units(each) if quantity.is_share else mean_of_units(each)
 
 
-def _estimate(groups: list[list[float]], what: Measure) -> Estimate:
-    estimate = _whole_estimate(groups, what)
-    return from_zero(estimate) if what.kind == "cost" else estimate
+def _estimate(groups: list[list[float]], quantity: Measure) -> Estimate:
+    estimate = _whole_estimate(groups, quantity)
+    return from_zero(estimate) if quantity.kind == "cost" else estimate
 
 
-def _whole_estimate(groups: list[list[float]], what: Measure) -> Estimate:
-    if what.within == "mean" and what.per is not None:
+def _whole_estimate(groups: list[list[float]], quantity: Measure) -> Estimate:
+    if quantity.within == "mean" and quantity.per is not None:
         return mean_of_groups(groups)
-    best = max if what.within == "max" else min
-    if what.per is not None:
+    best = max if quantity.within == "max" else min
+    if quantity.per is not None:
         values: list[float] = [best(group) for group in groups]
     else:
         values = [value for group in groups for value in group]
-    if what.is_share:
-        return proportion(int(sum(values)), len(values), interval=what.interval)
-    return _AVERAGES[what.kind](values)
+    if quantity.is_share:
+        return proportion(int(sum(values)), len(values), interval=quantity.interval)
+    return _AVERAGES[quantity.kind](values)
 
 
 _AVERAGES: Final[Mapping[Kind, Callable[[Sequence[float]], Estimate]]] = {
@@ -302,18 +302,18 @@ _AVERAGES: Final[Mapping[Kind, Callable[[Sequence[float]], Estimate]]] = {
 }
 
 
-def _counts(runs: Runs, what: Measure) -> Counts:
-    values = [value for _, value in _valued(runs, what)]
+def _counts(runs: Runs, quantity: Measure) -> Counts:
+    values = [value for _, value in _valued(runs, quantity)]
     return Counts(int(sum(values)), len(values))
 
 
-def _valued(runs: Runs, what: Measure) -> list[tuple[RunRecord, float]]:
+def _valued(runs: Runs, quantity: Measure) -> list[tuple[RunRecord, float]]:
     """The finished runs that have a value, with it. Every run has one in a share."""
-    if what.share is not None:
-        fitting = {id(record) for record in runs.select(what.share).done}
+    if quantity.share is not None:
+        fitting = {id(record) for record in runs.select(quantity.share).done}
         return [(record, float(id(record) in fitting)) for record in runs.done]
-    (field,) = what.fields
-    read = _READERS.get(what.kind, _truth)
+    (field,) = quantity.fields
+    read = _READERS.get(quantity.kind, _truth)
     return [(record, read(record, field)) for record in runs.done if record.get(field) is not None]
 
 

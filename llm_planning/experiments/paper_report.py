@@ -83,7 +83,6 @@ class Cell:
     """One figure of a table.
 
     Attributes:
-        column: its column.
         published: the figure as printed; None if the paper prints none.
         published_value: the number in it; None if there is none.
         measured: the number from the runs; None if it is not measured.
@@ -102,11 +101,9 @@ class Line:
     """One line of a table.
 
     Attributes:
-        label: its heading.
         cited: why it is not measured; None if it is.
         fields: field -> value, for fields that have one value in all of its runs.
         runs: its runs; a column may take fewer.
-        cells: one for each column.
     """
 
     label: str
@@ -125,7 +122,6 @@ class ComparedColumn:
     """A difference below a table.
 
     Attributes:
-        column: the compared column.
         first: name of the minuend.
         second: name of the subtrahend.
         published: the difference as printed; None if the paper prints none.
@@ -160,12 +156,8 @@ class PaperReport:
     """A measured table.
 
     Attributes:
-        paper: the paper that has the table.
-        table: the published figures and their measures.
         lines: of the table, without those in `left_out`.
         left_out: labels of lines made by `each` without a run in the sweep.
-        differences: below the table.
-        settings: of the paper and of the runs.
         runs: the runs that the table selects.
         outside: runs of the sweep that no line selects.
     """
@@ -188,10 +180,12 @@ class PaperReport:
     @property
     def methods(self) -> tuple[str, ...]:
         """The distinct methods of the intervals."""
-        found = [cell.measured for line in self.lines for cell in line.cells]
-        compared = [one.difference.estimate for one in self.differences]
-        estimates = [measured.estimate for measured in found if measured] + compared
-        return tuple(dict.fromkeys(one.method for one in estimates if one.low is not None))
+        cells = [cell for line in self.lines for cell in line.cells]
+        estimates = [cell.measured.estimate for cell in cells if cell.measured]
+        estimates += [compared.difference.estimate for compared in self.differences]
+        return tuple(
+            dict.fromkeys(estimate.method for estimate in estimates if estimate.low is not None)
+        )
 
     def _repr_html_(self) -> str:
         """The table with its differences, under a cell of Jupyter."""
@@ -205,9 +199,6 @@ class PaperReport:
 
 def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
     """Measures a table.
-
-    Args:
-        paper: the paper that has the table.
 
     Raises:
         PublishedError: the paper has no such table, or its file says something impossible.
@@ -239,7 +230,7 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
         table=table,
         lines=tuple(lines),
         left_out=tuple(left_out),
-        differences=tuple(_compared(table, one, about) for one in table.compare),
+        differences=tuple(_compared(table, comparison, about) for comparison in table.compare),
         settings=tuple(_settings((*paper.setup, *table.setup), about)),
         runs=about,
         outside=sum(id(record) not in taken for record in runs.all),
@@ -296,25 +287,23 @@ def _measured(column: Column, row: Row, runs: Runs, about: Runs) -> Measured | N
     Runs whose own cost is the budget are measured all the same.
 
     Args:
-        column: of the cell.
-        row: of the cell.
         runs: of row and column.
         about: of the table and the column.
     """
-    what = column.measure
-    if row.where is None or what is None:
+    quantity = column.measure
+    if row.where is None or quantity is None:
         return None
-    if what.against is None:
-        return measure(runs, what)
-    beside = about.select({**row.where, **what.against})
-    compared = beside != runs or what.kind == "passed"
-    return measure(runs, what, beside=beside) if compared else None
+    if quantity.against is None:
+        return measure(runs, quantity)
+    beside = about.select({**row.where, **quantity.against})
+    compared = beside != runs or quantity.kind == "passed"
+    return measure(runs, quantity, beside=beside) if compared else None
 
 
 def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> ComparedColumn:
     column = table.column(comparison.column)
-    what = column.measure
-    if what is None:  # the published file was checked when it was read
+    quantity = column.measure
+    if quantity is None:  # the published file was checked when it was read
         raise AssertionError(comparison.column)
     first, second = (_named(table, side.values()) for side in (comparison.first, comparison.second))
     return ComparedColumn(
@@ -323,7 +312,7 @@ def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> Comp
         second=second,
         label=comparison.label or f"{first} − {second}",
         published=comparison.published,
-        difference=compare(runs.select(column.where), what, comparison),
+        difference=compare(runs.select(column.where), quantity, comparison),
     )
 
 
@@ -378,7 +367,6 @@ def markdown(report: PaperReport, *, sweep: object, verbose: bool) -> str:
     """Writes a report as Markdown.
 
     Args:
-        report: the measured table.
         sweep: the folder of the runs, or their export.
         verbose: also the settings, the notes, and why figures are cited only.
 
@@ -443,14 +431,14 @@ def text_line(line: Line) -> list[str]:
 
 def difference_table(report: PaperReport) -> list[list[str]]:
     """The differences of a report, a heading first. The paper's have a column if it prints any."""
-    printed = any(one.published is not None for one in report.differences)
+    printed = any(compared.published is not None for compared in report.differences)
     table = [["", "paper", "first − second"]] + [
         [
-            f"{one.column.label}: {one.label}",
-            NOTHING if one.published is None else str(one.published),
-            write_difference(one.difference, one.column.form),
+            f"{compared.column.label}: {compared.label}",
+            NOTHING if compared.published is None else str(compared.published),
+            write_difference(compared.difference, compared.column.form),
         ]
-        for one in report.differences
+        for compared in report.differences
     ]
     return table if printed else [[name, here] for name, _, here in table]
 
@@ -540,13 +528,13 @@ def as_json(report: PaperReport) -> dict[str, Any]:
         "left_out": list(report.left_out),
         "differences": [
             {
-                "column": one.column.key,
-                "first": one.first,
-                "second": one.second,
-                "published": one.published,
-                **asdict(one.difference),
+                "column": compared.column.key,
+                "first": compared.first,
+                "second": compared.second,
+                "published": compared.published,
+                **asdict(compared.difference),
             }
-            for one in report.differences
+            for compared in report.differences
         ],
         "settings": [asdict(setting) for setting in report.settings],
         "runs": {
@@ -601,5 +589,5 @@ def write_difference(difference: Difference, form: Form) -> str:
     return f"{write_estimate(estimate, form)} ({', '.join(counts)})"
 
 
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -168,6 +168,6 @@ def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
 
 def _natural(name: str) -> tuple[str, int]:
     """A sort key that puts table10 behind table9."""
-    found = re.fullmatch(r"(.*?)(\d*)", name)
-    letters, digits = found.groups() if found else (name, "")
+    match = re.fullmatch(r"(.*?)(\d*)", name)
+    letters, digits = match.groups() if match else (name, "")
     return letters, int(digits or 0)

@@ -156,7 +156,6 @@ class Label(NamedTuple):
     """A text and the mark that it is beside.
 
     Attributes:
-        text: beside it.
         colour: of both.
     """
 
@@ -184,18 +183,18 @@ def write_labels(axes: Axes, labels: Iterable[Label]) -> None:
     """
     axes.autoscale_view()
     groups: list[_Group] = []
-    for one in labels:
-        x, y = axes.transData.transform((one.x, one.y))
+    for label in labels:
+        x, y = axes.transData.transform((label.x, label.y))
         near = (
             group
             for group in groups
-            if group.first.colour == one.colour
+            if group.first.colour == label.colour
             and math.hypot(group.pixel[0] - x, group.pixel[1] - y) < _NEAR
         )
         group = next(near, None)
         if group is None:
-            groups.append(group := _Group(one, (x, y)))
-        group.texts.append(one.text)
+            groups.append(group := _Group(label, (x, y)))
+        group.texts.append(label.text)
     colours = list(dict.fromkeys(group.first.colour for group in groups))
     for group in groups:
         first = group.first

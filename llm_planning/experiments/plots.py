@@ -51,7 +51,6 @@ class _Curve:
     """A row in a panel.
 
     Attributes:
-        line: the row.
         measured: by x, ascending.
         published: figures that the paper prints, by x.
     """
@@ -65,7 +64,6 @@ def picture(report: PaperReport, ending: str) -> bytes:
     """Draws a table.
 
     Args:
-        report: the measured table.
         ending: of the picture's file, one of `PICTURES`.
 
     Returns:
@@ -84,7 +82,6 @@ def encoded(figure: Figure, kind: str) -> bytes:
     """The bytes of a picture's file, which are the same for the same figure.
 
     Args:
-        figure: to be written.
         kind: one of `PICTURES`, without the dot.
     """
     import matplotlib as mpl
@@ -131,7 +128,11 @@ def _bars(report: PaperReport) -> Figure:
         published = [line.cell(column.key).published_value for line in report.lines]
         measured = [_estimate(line, column.key) for line in report.lines]
         drawn = [value for value in published if value is not None]
-        drawn += [one.value for one in measured if one is not None and one.value is not None]
+        drawn += [
+            estimate.value
+            for estimate in measured
+            if estimate is not None and estimate.value is not None
+        ]
         _scale(axes, drawn)
         axes.barh(
             [place - 0.2 for place in positions],
@@ -142,7 +143,7 @@ def _bars(report: PaperReport) -> Figure:
         )
         axes.barh(
             [place + 0.2 for place in positions],
-            [(one.value or 0.0) if one is not None else 0.0 for one in measured],
+            [(estimate.value or 0.0) if estimate is not None else 0.0 for estimate in measured],
             height=0.38,
             color=COLOURS[0],
             label="here",
@@ -150,9 +151,9 @@ def _bars(report: PaperReport) -> Figure:
         _intervals(
             axes,
             [
-                (one, place + 0.2)
-                for place, one in enumerate(measured)
-                if one is not None and one.value is not None
+                (estimate, place + 0.2)
+                for place, estimate in enumerate(measured)
+                if estimate is not None and estimate.value is not None
             ],
         )
         _name_axis(report, axes.xaxis, column.key)
@@ -185,7 +186,9 @@ def _marks(report: PaperReport) -> Figure:
     )
     if spec.kind == "lines":
         for series in style.series([mark.line for mark in marks]):
-            joined = sorted((mark for mark in marks if mark.line in series), key=lambda one: one.x)
+            joined = sorted(
+                (mark for mark in marks if mark.line in series), key=lambda mark: mark.x
+            )
             axes.plot(
                 [mark.x for mark in joined],
                 [mark.y for mark in joined],
@@ -267,7 +270,11 @@ def _curves_of(report: PaperReport, panel: Panel) -> list[_Curve]:
         published = [(x, line.cell(key).published_value) for x, key in columns]
         curve = _Curve(
             line,
-            tuple((x, one) for x, one in measured if one is not None and one.value is not None),
+            tuple(
+                (x, estimate)
+                for x, estimate in measured
+                if estimate is not None and estimate.value is not None
+            ),
             tuple((x, value) for x, value in published if value is not None),
         )
         if curve.measured or curve.published:
@@ -278,7 +285,7 @@ def _curves_of(report: PaperReport, panel: Panel) -> list[_Curve]:
 def _draw_curve(axes: Axes, curve: _Curve, colour: _Colour, label: str) -> None:
     """A line through the measured values, their intervals as a band, published figures as marks."""
     steps = [x for x, _ in curve.measured]
-    around = [(_centre(one), *_reach(one)) for _, one in curve.measured]
+    around = [(_centre(estimate), *_reach(estimate)) for _, estimate in curve.measured]
     axes.plot(
         steps,
         [value for value, _, _ in around],

@@ -47,7 +47,7 @@ class PoolLoad:
         return self._combine(other, operator.sub)
 
     def _combine(self, other: PoolLoad, how: Callable[[Any, Any], Any]) -> PoolLoad:
-        names = (one.name for one in fields(self))
+        names = (field.name for field in fields(self))
         return PoolLoad(**{name: how(getattr(self, name), getattr(other, name)) for name in names})
 
     @property

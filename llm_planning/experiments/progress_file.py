@@ -109,7 +109,6 @@ def process_state(folder: Path, now: float) -> dict[str, Any]:
     """What the process of a sweep says of itself, as JSON values.
 
     Args:
-        folder: of the sweep.
         now: seconds since the epoch.
 
     Returns:

@@ -43,10 +43,6 @@ def collect_provenance(*, models: Iterable[ModelIdentity], deterministic: bool) 
 
     Seeds and the hashes of a user's own code are part of each trial. The texts of prompts are known
     only when they are asked: see `fixed_texts`.
-
-    Args:
-        models: the models that answer.
-        deterministic: whether the engines are deterministic.
     """
     commit, dirty = checkout(Path(llm_planning.__file__).resolve().parents[1])
     return {
@@ -65,11 +61,11 @@ def collect_provenance(*, models: Iterable[ModelIdentity], deterministic: bool) 
 
 def versions() -> dict[str, str]:
     """Library -> version, of the installed libraries that can change a result."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for library in _LIBRARIES:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found[library] = importlib.metadata.version(library)
-    return found
+            installed[library] = importlib.metadata.version(library)
+    return installed
 
 
 def checkout(root: Path) -> tuple[str | None, bool | None]:

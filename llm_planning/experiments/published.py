@@ -259,7 +259,7 @@ class Row(Part):
         return {field: "all" if some == ("all",) else some for field, some in values.items()}
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Row:
+    def _check_kind(self) -> Row:
         if [self.where, self.cited, self.each].count(None) != 2:
             raise ValueError("give one of where, each and cited, the reason why there are no runs")
         if self.each is None and self.label is None:
@@ -440,10 +440,10 @@ class PublishedTable(Part):
                 if label not in labels:
                     raise ValueError(f"senseless: no row {label!r}; {remedy(label, labels)}")
         for comparison in self.compare:
-            what = self.column(comparison.column).measure
-            if what is None:
+            quantity = self.column(comparison.column).measure
+            if quantity is None:
                 raise ValueError(f"compare: the column {comparison.column!r} is not measured")
-            if what.against is not None:
+            if quantity.against is not None:
                 raise ValueError(f"compare: the column {comparison.column!r} compares already")
         self._check_plot()
         return self
@@ -462,7 +462,9 @@ class PublishedTable(Part):
         if placed:
             raise ValueError(f"the x of column {placed[0]!r} is for a plot of the kind curves")
         if plot.kind == "heat" and not all(
-            one.measure.is_share or one.form == "percent" for one in self.columns if one.measure
+            column.measure.is_share or column.form == "percent"
+            for column in self.columns
+            if column.measure
         ):
             raise ValueError("plot: a heat map colours shares; write `as: percent` where they are")
         if plot.kind in {"bars", "heat"}:
@@ -489,7 +491,9 @@ class PublishedTable(Part):
 
     def why_senseless(self, label: str, key: str) -> str | None:
         """Why no run can fill the cell of a row and a column; None if one can."""
-        fitting = (one.why for one in self.senseless if label in one.rows and key in one.columns)
+        fitting = (
+            cells.why for cells in self.senseless if label in cells.rows and key in cells.columns
+        )
         return next(fitting, None)
 
     def name(self, value: object) -> str:

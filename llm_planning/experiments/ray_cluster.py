@@ -66,7 +66,6 @@ class Node:
 
     Attributes:
         cpus: CPU slots.
-        gpus: GPUs.
     """
 
     cpus: int
@@ -77,7 +76,6 @@ class Cluster:
     """A connection that `connect` made.
 
     Args:
-        ray: the module.
         local: whether its processes are ours, on this machine.
         leaving: undoes, when it is closed, all that the connection took.
     """
@@ -154,7 +152,6 @@ def place(
     """How many workers there are, and what each asks of Ray.
 
     Args:
-        nodes: the cluster's machines.
         workers: wanted; None: as many as there is room for.
         cpus_per_worker: CPU slots of a worker where no machine has a GPU.
 
@@ -201,7 +198,7 @@ def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa
     try:
         stack.enter_context(_token(ray, Path(around) / "token"))
         stack.callback(_shutdown, ray)
-        with _loopback_as_it_is(ray), _environment({**_OF_OURS, "RAY_TMPDIR": around}):
+        with _loopback_kept(ray), _environment({**_OF_OURS, "RAY_TMPDIR": around}):
             _init(
                 ray,
                 address="local",
@@ -269,7 +266,6 @@ def _token(ray: Any, path: Path) -> Iterator[None]:  # noqa: ANN401
     Ray's own default is one token for all clusters of a user, in a file that everybody may read.
 
     Args:
-        ray: the module.
         path: of the token's file, in a folder that only this user can enter.
     """
 
@@ -290,7 +286,7 @@ def _token(ray: Any, path: Path) -> Iterator[None]:  # noqa: ANN401
 
 
 @contextlib.contextmanager
-def _loopback_as_it_is(ray: Any) -> Iterator[None]:  # noqa: ANN401
+def _loopback_kept(ray: Any) -> Iterator[None]:  # noqa: ANN401
     """Keeps Ray from replacing a loopback address by this machine's address in the network.
 
     It does so wherever it supports clusters of several machines. The variable

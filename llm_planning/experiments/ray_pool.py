@@ -45,7 +45,6 @@ class _Running:
     Attributes:
         name: in messages.
         actor: Ray's handle.
-        report: the newest report.
         in_flight: trials that it received and has not returned.
         finished: trials that it has returned.
         gone: set when it gets no more trials; the cause is `reason`.

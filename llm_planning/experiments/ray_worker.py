@@ -35,8 +35,6 @@ class Report:
     """A worker's report.
 
     Attributes:
-        pid: id of its process.
-        host: name of its machine.
         limit: trials that it wants in flight now.
         load: what its engines are doing.
     """
@@ -48,11 +46,7 @@ class Report:
 
 
 class Worker:
-    """One actor: opens a pool by a recipe and runs the trials that it receives.
-
-    Args:
-        recipe: opens the pool.
-    """
+    """One actor: opens a pool by a recipe and runs the trials that it receives."""
 
     def __init__(self, recipe: WorkerRecipe) -> None:
         self._recipe = recipe

@@ -21,13 +21,13 @@ def printed_value(text: Text) -> float | None:
     """
     if isinstance(text, int | float):
         return float(text)
-    found = _PRINTED.match(text)
-    if found is None:
+    match = _PRINTED.match(text)
+    if match is None:
         return None
-    number = float(found[1].replace("−", "-").replace(",", ""))
-    if found[3]:
-        return number / int(found[3]) if int(found[3]) else None
-    return number * _SUFFIXES.get(found[2] or "", 1.0)
+    number = float(match[1].replace("−", "-").replace(",", ""))
+    if match[3]:
+        return number / int(match[3]) if int(match[3]) else None
+    return number * _SUFFIXES.get(match[2] or "", 1.0)
 
 
 def verdict_counts(report: PaperReport) -> dict[str, int]:
@@ -53,17 +53,17 @@ def verdict_counts(report: PaperReport) -> dict[str, int]:
         for value, estimate in printed
         if estimate and estimate.low is not None and estimate.high is not None
     ]
-    found = [
-        (difference.published, difference.difference.estimate) for difference in report.differences
+    differences = [
+        (compared.published, compared.difference.estimate) for compared in report.differences
     ]
-    beyond = [(text, side) for text, estimate in found if (side := _side(estimate, 0.0))]
+    beyond = [(text, side) for text, estimate in differences if (side := _side(estimate, 0.0))]
     return {
         "printed": len(printed),
         "measured": len(inside),
         "hold": sum(inside),
-        "differences": len(found),
+        "differences": len(differences),
         "beyond_chance": len(beyond),
-        "differences_printed": sum(text is not None for text, _ in found),
+        "differences_printed": sum(text is not None for text, _ in differences),
         "differences_hold": sum(
             text is not None and side * (printed_value(text) or 0.0) > 0 for text, side in beyond
         ),

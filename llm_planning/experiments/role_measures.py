@@ -47,8 +47,6 @@ class RoleMeasure:
     """How often a model was right at one role.
 
     Attributes:
-        model: name of the model.
-        right: right answers.
         share: of right answers among all questions.
         kinds: aspect -> value -> the share among the questions of this kind.
         confusions: (right answer, answer, count) of the most frequent wrong answers.
@@ -92,8 +90,8 @@ class RoleMeasure:
                 for aspect, values in self.kinds.items()
             },
             "confusions": [
-                {"expected": expected, "said": said, "count": count}
-                for expected, said, count in self.confusions
+                {"expected": expected, "said": answer, "count": count}
+                for expected, answer, count in self.confusions
             ],
             "items": self.items and {"right": self.items[0], "all": self.items[1]},
             "tokens": self.tokens,
@@ -110,7 +108,7 @@ def read_measures(records: Iterable[RunRecord]) -> list[RoleMeasure]:
     Raises:
         MeasureError: the counts of a trial are not counts.
     """
-    return [_read(one) for one in records if one["planner"] == PLANNER]
+    return [_read(record) for record in records if record["planner"] == PLANNER]
 
 
 def rates(measures: Iterable[RoleMeasure]) -> dict[str, dict[str, Any]]:
@@ -120,15 +118,15 @@ def rates(measures: Iterable[RoleMeasure]) -> dict[str, dict[str, Any]]:
     of their own where the role's rule distinguishes them. Where a role is asked in several ways,
     only the one counts that is a planner's default.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for one in measures:
-        found[one.role] = {"rate": _rate(one.usual), "kind": "sticky"}
-        if one.items is not None:
-            share = proportion(*one.items)
-            found[one.role] = {"rate": _rate(share), "unit": "item", "kind": "sticky"}
-        elif by_kind := one.kinds.get(VERDICT):
-            found[one.role]["rates"] = {kind: _rate(share) for kind, share in by_kind.items()}
-    return found
+    errors: dict[str, dict[str, Any]] = {}
+    for measure in measures:
+        errors[measure.role] = {"rate": _rate(measure.usual), "kind": "sticky"}
+        if measure.items is not None:
+            share = proportion(*measure.items)
+            errors[measure.role] = {"rate": _rate(share), "unit": "item", "kind": "sticky"}
+        elif by_kind := measure.kinds.get(VERDICT):
+            errors[measure.role]["rates"] = {kind: _rate(share) for kind, share in by_kind.items()}
+    return errors
 
 
 def rates_file(measures: Sequence[RoleMeasure], *, about: Sequence[str]) -> str:
@@ -139,7 +137,7 @@ def rates_file(measures: Sequence[RoleMeasure], *, about: Sequence[str]) -> str:
         about: lines of a comment that say where the rates come from.
     """
     comments = [f"# {printable(line)}\n" for line in about]
-    counted = {one.role: _counted(one) for one in measures}
+    counted = {measure.role: _counted(measure) for measure in measures}
     parts = [
         f"# {counted[role]}\n"
         + yaml.safe_dump({role: errors}, sort_keys=False, default_flow_style=None, width=100)
@@ -148,12 +146,16 @@ def rates_file(measures: Sequence[RoleMeasure], *, about: Sequence[str]) -> str:
     return "".join((*comments, *parts))
 
 
-def _counted(one: RoleMeasure) -> str:
+def _counted(measure: RoleMeasure) -> str:
     """What the rates of a role rest on, for a comment."""
-    questions = f"{one.usual.n} questions"
-    if one.items is not None:
-        return f"{questions}, {one.items[1]} items of their answers"
-    return questions if one.usual is one.share else f"{questions}, asked by default: {USUAL_WAY}"
+    questions = f"{measure.usual.n} questions"
+    if measure.items is not None:
+        return f"{questions}, {measure.items[1]} items of their answers"
+    return (
+        questions
+        if measure.usual is measure.share
+        else f"{questions}, asked by default: {USUAL_WAY}"
+    )
 
 
 def _read(record: RunRecord) -> RoleMeasure:

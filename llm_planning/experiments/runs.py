@@ -99,8 +99,8 @@ class Runs:
 
 def field_values(field: str, runs: Runs) -> tuple[Any, ...]:
     """The distinct values of a field in runs: numbers by size, then others by name."""
-    found = [record[field] for record in runs.all if record.get(field) is not None]
-    values = {distinct(value): value for value in reversed(found)}.values()
+    present = [record[field] for record in runs.all if record.get(field) is not None]
+    values = {distinct(value): value for value in reversed(present)}.values()
     numbers = [value for value in values if isinstance(value, int | float)]
     others = [value for value in values if not isinstance(value, int | float)]
     return (*sorted(numbers), *sorted(others, key=str))
@@ -151,16 +151,16 @@ def swept(records: Iterable[RunRecord]) -> tuple[str, ...]:
     records = list(records)
     named = [field for field in varying(records) if field not in {"planner", "domain"}]
     values: dict[tuple[Hashable, ...], set[Hashable]] = {}
-    found = set()
+    varied = set()
     for record in records:
         cell = tuple(record.get(name) for name in ("planner", "domain", "task"))
         for field in named:
-            if field not in found:
+            if field not in varied:
                 some = values.setdefault((field, *cell), set())
                 some.add(distinct(record.get(field)))
                 if len(some) > 1:
-                    found.add(field)
-    return tuple(field for field in named if field in found)
+                    varied.add(field)
+    return tuple(field for field in named if field in varied)
 
 
 def check_field_name(field: str) -> None:
@@ -191,7 +191,9 @@ def runs_of(records: Iterable[RunRecord]) -> Runs:
     by_status: dict[object, list[RunRecord]] = {}
     for record in records:
         by_status.setdefault(record.get("status"), []).append(record)
-    done, failed, pending = (tuple(by_status.get(one, ())) for one in ("done", "failed", None))
+    done, failed, pending = (
+        tuple(by_status.get(status, ())) for status in ("done", "failed", None)
+    )
     return Runs(done=done, failed=failed, pending=pending)
 
 
@@ -199,7 +201,7 @@ def trial_record(trial: Trial) -> dict[str, Any]:
     """The fields of a trial."""
     named = {field: getattr(trial, field) for field in TRIAL_FIELDS}
     roles = {f"role_models.{role}": name for role, name in trial.role_models.items()}
-    return named | roles | {f"settings.{key}": one for key, one in trial.settings.items()}
+    return named | roles | {f"settings.{key}": value for key, value in trial.settings.items()}
 
 
 def result_record(result: TrialResult, *, attempts: int) -> dict[str, Any]:
@@ -238,14 +240,16 @@ def _fitting(records: tuple[RunRecord, ...], where: Where) -> tuple[RunRecord, .
     for field, values in where.items():
         if len(values) == 1:
             (value,) = values
-            records = tuple(one for one in records if _same(one.get(field), value))
+            records = tuple(record for record in records if _same(record.get(field), value))
         else:
             records = tuple(
-                one for one in records if any(_same(one.get(field), value) for value in values)
+                record
+                for record in records
+                if any(_same(record.get(field), value) for value in values)
             )
     return records
 
 
-def _same(one: object, other: object) -> bool:
+def _same(value: object, other: object) -> bool:
     # In Python True equals 1, but a seed of 1 is not a success.
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+    return value == other and isinstance(value, bool) == isinstance(other, bool)

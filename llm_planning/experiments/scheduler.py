@@ -44,7 +44,6 @@ class Progress:
     """How far a sweep is.
 
     Attributes:
-        total: trials of the sweep.
         kept: trials that an earlier run finished.
         done: trials whose planner ran to its end in this run.
         failed: trials that failed for good in this run.

@@ -386,9 +386,9 @@ def _phi(a: int, b: int, c: int, d: int) -> float:
     return cross / math.sqrt(margins)
 
 
-def _joined(one: float, other: float, phi: float) -> float:
+def _joined(first: float, second: float, phi: float) -> float:
     # Rounding may make a sum of 0 slightly negative.
-    return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+    return math.sqrt(max(0.0, first * first - 2 * phi * first * second + second * second))
 
 
 def write_number(value: float, form: Form) -> str:

@@ -46,7 +46,6 @@ class Group:
     Attributes:
         values: of the grouping fields; None if the planner has no such setting.
         done: runs that ended.
-        failed: runs that failed for good.
         pending: runs without a result.
         measured: quantity -> its estimate, for every quantity that its runs have.
     """
@@ -107,7 +106,6 @@ def summary(runs: Runs, *, by: Sequence[str] | None = None) -> Summary:
     """Groups runs and measures each group: success, options, calls, tokens and seconds.
 
     Args:
-        runs: of any planners.
         by: fields of trials, such as `planner` and `settings.k`, or `k` for short; by default the
             planner and all fields that vary, except tasks and seeds.
 
@@ -135,7 +133,7 @@ def _group(fields: tuple[str, ...], mine: Runs) -> Group:
         done=len(mine.done),
         failed=len(mine.failed),
         pending=len(mine.pending),
-        measured={name: measure(mine, what) for name, (what, _) in _QUANTITIES.items()}
+        measured={name: measure(mine, quantity) for name, (quantity, _) in _QUANTITIES.items()}
         | _share_right(mine),
     )
 
@@ -145,10 +143,10 @@ def _share_right(mine: Runs) -> dict[str, Measured]:
     having = read_measures(mine.done)
     if not having:
         return {}
-    questions = sum(one.share.n for one in having)
+    questions = sum(measured.share.n for measured in having)
     return {
         _RIGHT: Measured(
-            estimate=proportion(sum(one.right for one in having), questions),
+            estimate=proportion(sum(measured.right for measured in having), questions),
             runs=len(having),
             without=len(mine.done) - len(having),
             failed=len(mine.failed),

@@ -33,10 +33,10 @@ def packaged_sweeps() -> dict[str, Path]:
     """Name -> file of the sweeps that come with this project, such as too/figure3-small."""
     root = config_folder().parent
     files = (*sorted(root.glob("*.yaml")), *sorted(root.glob("*/*.yaml")))
-    found = {path.relative_to(root).as_posix(): path for path in files}
+    paths = {path.relative_to(root).as_posix(): path for path in files}
     return {
         name.removesuffix(".yaml"): path
-        for name, path in found.items()
+        for name, path in paths.items()
         if not name.startswith(_NO_SWEEPS[0]) and not name.endswith(_NO_SWEEPS[1:])
     }
 
@@ -69,8 +69,8 @@ def find_sweep(name: str) -> Path:
     )
 
 
-def shown_sweep(path: Path) -> str:
-    """The user's name of a sweep's file: for a packaged one without folder and ending."""
+def sweep_argument(path: Path) -> str:
+    """What commands call the file of a sweep: a packaged one by its name, others by their path."""
     names = {file: name for name, file in packaged_sweeps().items()}
     return names.get(path, str(path))
 
@@ -151,10 +151,10 @@ class Trust:
                 if path:
                     self._check(path, f"the setting {key}={path} writes a file")
 
-    def _check(self, path: str, what: str) -> None:
+    def _check(self, path: str, reason: str) -> None:
         real = Path(_real(path))
         if self.paths.isdisjoint(map(str, (real, *real.parents))):
-            raise _untrusted(what, path)
+            raise _untrusted(reason, path)
 
 
 def _adapters(engine: Mapping[str, object]) -> Iterator[str]:
@@ -164,9 +164,9 @@ def _adapters(engine: Mapping[str, object]) -> Iterator[str]:
         yield from map(str, adapters.values())
 
 
-def _untrusted(what: str, name: str) -> UntrustedError:
+def _untrusted(reason: str, name: str) -> UntrustedError:
     return UntrustedError(
-        f"{what}, and only a file asks for it: look at it, then add --trust {shlex.quote(name)}"
+        f"{reason}, and only a file asks for it: look at it, then add --trust {shlex.quote(name)}"
     )
 
 

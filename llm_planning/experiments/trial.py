@@ -48,9 +48,6 @@ class Trial:
     """Planner x domain x task x models x seed x settings, and the hash of the user's own code.
 
     Attributes:
-        planner: name of the planner.
-        domain: name of the domain.
-        task: a task of the domain.
         model: any name that `find_config` takes, or "none".
         role_models: role -> model, for roles with their own model.
         settings: all settings of planner and domain, defaults included, so that a default makes the
@@ -230,7 +227,7 @@ class KeptResult(BaseModel):
 
 def with_utf8(content: str) -> str:
     """JSON in ASCII whose texts have UTF-8: the escape of a lone surrogate becomes its text."""
-    return _SURROGATE.sub(lambda found: found[1] or r"\\", content)
+    return _SURROGATE.sub(lambda match: match[1] or r"\\", content)
 
 
 def limited(content: str) -> str:
