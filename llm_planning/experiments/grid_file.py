@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pydantic import (
@@ -124,7 +125,7 @@ def _is_setting(name: str) -> bool:
 
 def _model(name: str) -> str:
     """Checks a model's configuration; whether a hub id exists shows only when it is fetched."""
-    _refuse_odd(name, "model's name")
+    _plain_text(name, kind="model's name")
     if not name.endswith((".yaml", ".yml")):
         return model_name(name)
     try:
@@ -135,22 +136,14 @@ def _model(name: str) -> str:
     return name
 
 
-def _file_path(path: str) -> str:
-    _refuse_odd(path, "file's path")
-    return path
-
-
-def _name(name: str) -> str:
-    _refuse_odd(name, "name")
-    return name
-
-
-def _refuse_odd(text: str, kind: str) -> None:
+def _plain_text(text: str, *, kind: str) -> str:
     if not text.isprintable() or text != text.strip() or not 0 < len(text) <= _LONGEST_TEXT:
         raise ValueError(f"{quote(text)} is not a {kind}")
+    return text
 
 
-_Name: TypeAlias = Annotated[StrictStr, AfterValidator(_name)]
+_Name: TypeAlias = Annotated[StrictStr, AfterValidator(partial(_plain_text, kind="name"))]
+_Path: TypeAlias = Annotated[StrictStr, AfterValidator(partial(_plain_text, kind="file's path"))]
 _Model: TypeAlias = Annotated[StrictStr, AfterValidator(_model)]
 _Excluded: TypeAlias = Annotated[StrictStr, AfterValidator(model_name)]
 _Swept: TypeAlias = Annotated[Any, PlainValidator(_swept)]
@@ -198,7 +191,7 @@ class SweepFile(Block):
     """The keys of one file."""
 
     name: Annotated[StrictStr, Field(pattern=_NAME)] = ""
-    extends: Annotated[StrictStr, AfterValidator(_file_path)] = ""
+    extends: _Path = ""
     retries: Annotated[StrictInt, Field(ge=0, le=100)] = 0
     grids: Annotated[list[Block], Field(min_length=1)] = []
 
