@@ -309,10 +309,7 @@ def run_groups(
         if key not in finished:
             groups.setdefault(Models.of(trial), []).append(trial)
     for models, left in groups.items():
-        part = _run_group(
-            models, left, executor, ledger, retries, watch=functools.partial(_on, so_far, watch)
-        )
-        so_far = part.after(so_far)
+        so_far = _run_group(models, left, executor, ledger, retries, earlier=so_far, watch=watch)
     return replace(so_far, running=0)
 
 
@@ -323,6 +320,7 @@ def _run_group(
     ledger: ResultLedger,
     retries: int,
     *,
+    earlier: Progress,
     watch: Callable[[Progress], None],
 ) -> Progress:
     """Runs the trials of one set of models; nothing of the set is held when it returns.
@@ -330,7 +328,10 @@ def _run_group(
     The next set may need the memory.
     """
     with executor.open(models) as opened:
-        return asyncio.run(_run(trials, opened, ledger, retries, watch=watch))
+        part = asyncio.run(
+            _run(trials, opened, ledger, retries, watch=lambda now: watch(now.after(earlier)))
+        )
+    return part.after(earlier)
 
 
 async def _run(
@@ -346,7 +347,3 @@ async def _run(
         return await run_sweep(trials, pool=pool, ledger=ledger, retries=retries, watch=watch)
     finally:
         await pool.aclose()
-
-
-def _on(earlier: Progress, watch: Callable[[Progress], None], progress: Progress) -> None:
-    watch(progress.after(earlier))

@@ -104,7 +104,10 @@ class LocalPool:
             self._sampled = now
             loads = [gauge.load() for gauge in self._gauges]
             preempted = sum(load.preempted for load in loads)
-            fullest = replace(max(loads, key=_fullness), preempted=preempted)
+            fullest = replace(
+                max(loads, key=lambda load: (load.running + load.waiting) / load.capacity),
+                preempted=preempted,
+            )
             self._limit = next_limit(self._limit, fullest, trials=self._trials)
         return self._limit.limit
 
@@ -293,7 +296,3 @@ def _mean(before: float, now: float) -> float:
 
 def _bounded(state: LimitState, limit: int) -> LimitState:
     return replace(state, limit=min(max(limit, state.least), state.most))
-
-
-def _fullness(load: EngineLoad) -> float:
-    return (load.running + load.waiting) / load.capacity

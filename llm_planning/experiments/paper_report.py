@@ -305,7 +305,11 @@ def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> Comp
     quantity = column.measure
     if quantity is None:  # the published file was checked when it was read
         raise AssertionError(comparison.column)
-    first, second = (_named(table, side.values()) for side in (comparison.first, comparison.second))
+    # A setting that the planner does not have is left out.
+    first, second = (
+        ", ".join(table.name(value) for value in side.values() if value is not None)
+        for side in (comparison.first, comparison.second)
+    )
     return ComparedColumn(
         column=column,
         first=first,
@@ -314,11 +318,6 @@ def _compared(table: PublishedTable, comparison: Comparison, runs: Runs) -> Comp
         published=comparison.published,
         difference=compare(runs.select(column.where), quantity, comparison),
     )
-
-
-def _named(table: PublishedTable, values: Iterable[object]) -> str:
-    """The names of values; a setting that the planner does not have is left out."""
-    return ", ".join(table.name(value) for value in values if value is not None)
 
 
 def _settings(setups: Iterable[Setup], runs: Runs) -> Iterable[SettingUsed]:

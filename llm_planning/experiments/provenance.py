@@ -55,7 +55,8 @@ def collect_provenance(*, models: Iterable[ModelIdentity], deterministic: bool) 
         "versions": versions(),
         "system": platform.platform(),
         "cpu": _cpu(),
-        "gpus": _gpus(),
+        # From the driver, as importing torch takes seconds.
+        "gpus": _output_lines("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or [],
     }
 
 
@@ -103,11 +104,6 @@ def _cpu() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def _gpus() -> list[str]:
-    """Names of this machine's GPUs from their driver, as importing torch takes seconds."""
-    return _output_lines("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or []
 
 
 def _output_lines(*command: str) -> list[str] | None:

@@ -192,7 +192,8 @@ def _join(ray: Any, *, address: str, stack: contextlib.ExitStack) -> None:  # no
 def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa: ANN401
     """Starts a cluster that lives until the stack is closed."""
     # Ray opens to everybody each folder that it makes or is given: only what lies around it counts.
-    around = tempfile.mkdtemp(prefix="llm-planning-", dir=_short_folder())
+    short = len(tempfile.gettempdir()) <= _LONGEST_FOLDER
+    around = tempfile.mkdtemp(prefix="llm-planning-", dir=None if short else "/tmp")
     # A process that is still ending may write into it once more: nothing to wait for.
     stack.callback(shutil.rmtree, around, ignore_errors=True)
     try:
@@ -329,8 +330,3 @@ def _reach(address: str) -> None:
             f"no Ray cluster answers at {address!r} ({error}); `ray status` on the "
             "cluster's head shows its address, no address starts a Ray on this machine"
         ) from error
-
-
-def _short_folder() -> str | None:
-    """Where temporary files go: the usual folder, unless its path is too long for a socket."""
-    return None if len(tempfile.gettempdir()) <= _LONGEST_FOLDER else "/tmp"
