@@ -120,14 +120,7 @@ def proportion(successes: int, n: int, *, interval: Interval = "wilson") -> Esti
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} runs")
-    method, ends = _INTERVALS[interval]
-    if n == 0:
-        return Estimate(value=None, n=0, method=method, reason=NO_RUNS)
-    share = successes / n
-    if n == 1:
-        return Estimate(value=share, n=1, method=method, reason=ONE_RUN)
-    low, high = ends(share, n)
-    return Estimate(value=share, low=low, high=high, n=n, method=method)
+    return _share(successes, n, interval)
 
 
 def portion(values: Sequence[float]) -> Estimate:
@@ -141,14 +134,19 @@ def portion(values: Sequence[float]) -> Estimate:
     """
     if not all(0.0 <= value <= 1.0 for value in values):
         raise ValueError(f"shares from {min(values)} to {max(values)} are not all within 0 and 1")
-    n = len(values)
+    return _share(math.fsum(values), len(values), "wilson")
+
+
+def _share(total: float, n: int, interval: Interval) -> Estimate:
+    """The mean of n values within [0, 1]."""
+    method, ends = _INTERVALS[interval]
     if n == 0:
-        return Estimate(value=None, n=0, method=WILSON, reason=NO_RUNS)
-    centre = descriptive.fmean(values)
+        return Estimate(value=None, n=0, method=method, reason=NO_RUNS)
+    share = total / n
     if n == 1:
-        return Estimate(value=centre, n=1, method=WILSON, reason=ONE_RUN)
-    low, high = _wilson(centre, n)
-    return Estimate(value=centre, low=low, high=high, n=n, method=WILSON)
+        return Estimate(value=share, n=1, method=method, reason=ONE_RUN)
+    low, high = ends(share, n)
+    return Estimate(value=share, low=low, high=high, n=n, method=method)
 
 
 def odds_ratio(first: Counts, second: Counts) -> Estimate:
