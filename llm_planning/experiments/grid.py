@@ -45,7 +45,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +64,7 @@ from llm_planning.experiments.grid_rows import (
     rows_of,
     settings_by_planner,
 )
-from llm_planning.experiments.sweep_files import Trust, UntrustedError
+from llm_planning.experiments.sweep_files import Trust
 from llm_planning.experiments.trial import Trial
 from llm_planning.model_configs import DEFAULT_MODEL, configuration
 from llm_planning.names import remedy
@@ -132,7 +131,7 @@ def load_sweep(path: str | os.PathLike[str], *, trust: Trust | None = None) -> S
     _refuse_idle_clauses(products)
     if not trials:
         raise SweepConfigError(f"{path}: exclude: leaves no trial; exclude less")
-    with _vouched(path):
+    with placed(str(path)):
         trust.check_trials(trials)
     source = {
         "name": resolved.name,
@@ -151,17 +150,8 @@ def _check_names(entries: Mapping[str, Entry], trust: Trust) -> None:
     """Refuses code that the user does not trust, before looking up a name runs it."""
     for key in {"planners", "domain"} & entries.keys():
         for name in entries[key].value:
-            with _vouched(entries[key].where):
+            with placed(entries[key].where):
                 trust.check_name(name)
-
-
-@contextmanager
-def _vouched(where: object) -> Iterator[None]:
-    """Adds the place in a file to an error about something that the user does not trust."""
-    try:
-        yield
-    except UntrustedError as error:
-        raise SweepConfigError(f"{where}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

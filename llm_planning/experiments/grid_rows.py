@@ -14,6 +14,7 @@ from pydantic_core import to_jsonable_python
 from llm_base.quoting import quote
 from llm_base.yaml_file import key_path
 from llm_planning.experiments.grid_file import Entry, SweepConfigError
+from llm_planning.experiments.sweep_files import UntrustedError
 from llm_planning.names import remedy
 from llm_planning.registry import find_planner
 from llm_planning.running import (
@@ -226,10 +227,10 @@ def refuse_strange_roles(entry: Entry, rows: Iterable[Row]) -> None:
 
 @contextmanager
 def placed(where: str) -> Iterator[None]:
-    """Adds the place in a file to errors about unknown names and parts that do not fit."""
+    """Adds the place in a file to errors about what is unknown, not trusted or does not fit."""
     try:
         yield
-    except (*REFUSALS, ServingError) as error:
+    except (*REFUSALS, ServingError, UntrustedError) as error:
         raise SweepConfigError(f"{where}: {error}") from error
 
 
