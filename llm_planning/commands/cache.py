@@ -30,7 +30,7 @@ def show(*, as_json: JsonOption = False) -> None:
 
     content = {kind: stats_of(kind) for kind in Kind}
     if as_json:
-        _say_by_kind(
+        _print_by_kind(
             {kind: {"path": str(cache_path(kind)), **asdict(content[kind])} for kind in Kind}
         )
         return
@@ -55,15 +55,15 @@ def clear(*, only: OnlyOption = None, yes: YesOption = False, as_json: JsonOptio
     from llm_base.terminal import say
     from llm_planning.commands.cache_contents import cache_path, content_of, emptied
 
-    content = [content_of(kind) for kind in (tuple(Kind) if only is None else (only,))]
-    existing = [one for one in content if os.path.exists(one.path)]
+    contents = [content_of(kind) for kind in (tuple(Kind) if only is None else (only,))]
+    existing = [cache for cache in contents if os.path.exists(cache.path)]
     if existing and not yes and sys.stdin.isatty():
-        listed = " and ".join(f"{one.path} ({one})" for one in existing)
+        listed = " and ".join(f"{cache.path} ({cache})" for cache in existing)
         _ask(f"Empty {listed}?")
-    freed = {one.kind: emptied(one) for one in content}
+    freed = {cache.kind: emptied(cache) for cache in contents}
     if as_json:
-        removed = {one.kind: one.stats and one.stats.entries for one in content}
-        _say_by_kind(
+        removed = {cache.kind: cache.stats and cache.stats.entries for cache in contents}
+        _print_by_kind(
             {
                 kind: {
                     "path": str(cache_path(kind)),
@@ -74,8 +74,8 @@ def clear(*, only: OnlyOption = None, yes: YesOption = False, as_json: JsonOptio
             }
         )
         return
-    for one in content:
-        say(f"{one.path}: {one}, now empty; {decimal(freed[one.kind])} freed")
+    for cache in contents:
+        say(f"{cache.path}: {cache}, now empty; {decimal(freed[cache.kind])} freed")
 
 
 def _ask(question: str) -> None:
@@ -92,9 +92,9 @@ def _ask(question: str) -> None:
         raise typer.Abort
 
 
-def _say_by_kind(found: dict[Kind, dict[str, object]]) -> None:
+def _print_by_kind(fields_by_kind: dict[Kind, dict[str, object]]) -> None:
     """Prints the fields of the response cache, and each other cache under its name."""
     from llm_base.terminal import say_json
 
-    responses = found.pop(Kind.RESPONSES)
-    say_json({**responses, **{str(kind): fields for kind, fields in found.items()}})
+    responses = fields_by_kind.pop(Kind.RESPONSES)
+    say_json({**responses, **{str(kind): fields for kind, fields in fields_by_kind.items()}})

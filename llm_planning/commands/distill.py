@@ -192,11 +192,11 @@ def _print_curve(curve: Sequence[Mapping[str, Any]]) -> None:
     from llm_base.terminal import SafeConsole
 
     points = [curve[round(i * (len(curve) - 1) / _MOST_POINTS)] for i in range(_MOST_POINTS + 1)]
-    shown = {point["questions"]: point["figures"] for point in points}
+    figures_at = {point["questions"]: point["figures"] for point in points}
     title = "New states: share of right answers that are the likeliest in every token"
-    table = Table("questions learned", *(f"{count:,}" for count in shown), title=title)
+    table = Table("questions learned", *(f"{count:,}" for count in figures_at), title=title)
     for column in table.columns[1:]:
         column.justify = "right"
-    for role in sorted({role for figures in shown.values() for role in figures}):
-        table.add_row(role, *(f"{figures[role]:.0%}" for figures in shown.values()))
+    for role in sorted({role for figures in figures_at.values() for role in figures}):
+        table.add_row(role, *(f"{figures[role]:.0%}" for figures in figures_at.values()))
     SafeConsole().print(table)

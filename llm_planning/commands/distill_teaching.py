@@ -101,7 +101,6 @@ class LearningOptions:
 
     Attributes:
         minutes: that teaching takes.
-        rank: of the adapter.
         rate: the highest learning rate.
         start: the adapter that is taught further, as `adapter_folder` takes it; None for a new one.
     """
@@ -117,8 +116,6 @@ class Taught:
     """What came of teaching.
 
     Attributes:
-        adapter: its folder.
-        card: what the adapter says of itself.
         curve: by questions learned, the share of held-out ones that are answered right.
     """
 
@@ -140,13 +137,7 @@ def teach(
     """Teaches a model and writes its adapter.
 
     Args:
-        domain: knows right answers.
-        model: is taught.
-        out: gets the adapter and its progress.
-        lessons: what is taught.
-        learning: how it is learned.
         resume: go on where a training in the folder was broken off.
-        merged: also write the taught model whole.
 
     Raises:
         UsageError: the options do not fit the folder, the domain or the model.
@@ -155,7 +146,7 @@ def teach(
     _check_out(out, resume=resume, merged=merged)
     worlds = _worlds(domain, lessons)
     makers = worlds[0]
-    roles = tuple(role for _, those in makers for role in those)
+    roles = tuple(role for _, maker_roles in makers for role in maker_roles)
     with SafeConsole(stderr=True).waiting("loading the model"), heard_while_loading():
         base = _base(model)
         making = _making(partial(_batches, domain, lessons, base.path))
@@ -235,10 +226,10 @@ def _alone(out: Path) -> Iterator[None]:
 
 def _base(model: str) -> ResolvedModel:
     """The model to teach, by a name that means the same in every folder."""
-    found = resolve(model)
-    if found.taught is not None:
+    base = resolve(model)
+    if base.taught is not None:
         raise UsageError(f"--model {model} was taught already: name the model that it was made of")
-    return replace(found, name=str(found.path)) if Path(at_home(model)).is_dir() else found
+    return replace(base, name=str(base.path)) if Path(at_home(model)).is_dir() else base
 
 
 def _begin(learned: LowRank, start: str, base: ResolvedModel) -> Mapping[str, Any]:
@@ -302,15 +293,15 @@ def exam_of(course: Course, tokenizer: LessonTokenizer) -> list[Lesson]:
     What infeasible options change is not taught, so it is not asked.
     """
     asked = [
-        one
-        for one in course.exam(EXAM)
-        if one.role != "dynamics" or one.kinds.get(VERDICT) != INFEASIBLE
+        exercise
+        for exercise in course.exam(EXAM)
+        if exercise.role != "dynamics" or exercise.kinds.get(VERDICT) != INFEASIBLE
     ]
     named = [
-        one.role
-        + (f", {HELD_OUT}" if HELD_OUT in one.kinds.values() else "")
-        + (f", {STATE_UNPREDICTED}" if one.kinds.get(STATE) == STATE_UNPREDICTED else "")
-        for one in asked
+        exercise.role
+        + (f", {HELD_OUT}" if HELD_OUT in exercise.kinds.values() else "")
+        + (f", {STATE_UNPREDICTED}" if exercise.kinds.get(STATE) == STATE_UNPREDICTED else "")
+        for exercise in asked
     ]
     return [
         replace(lesson, role=name)
@@ -328,10 +319,10 @@ def write_questions(domain: str, *, lessons: LessonOptions, file: Path, question
     batch = 0
     course = Course(_worlds(domain, lessons), states=lessons.states, seed=lessons.seed)
     while len(lines) < questions:
-        for one in course.exercises(batch)[: questions - len(lines)]:
-            turns = [{"role": turn.role, "content": turn.content} for turn in one.prompt]
-            turns.append({"role": "assistant", "content": one.answer})
-            lines.append(json.dumps({"messages": turns, "role": one.role}))
+        for exercise in course.exercises(batch)[: questions - len(lines)]:
+            turns = [{"role": turn.role, "content": turn.content} for turn in exercise.prompt]
+            turns.append({"role": "assistant", "content": exercise.answer})
+            lines.append(json.dumps({"messages": turns, "role": exercise.role}))
         batch += 1
     write_durably(file, ("\n".join(lines) + "\n").encode())
     return len(lines)
@@ -348,37 +339,38 @@ def _makers(domain: str, lessons: LessonOptions, settings: Mapping[str, object])
     """The makers of the exercises, each with its roles that are taught."""
     with refusing(*REFUSALS, TraceError):
         spec = find_domain(domain).under(settings).holding_out(lessons.hold_out or ())
-        made = exercise_makers(spec, words="taught")
-        if not made:
-            able = (one.name for one in DOMAINS.values() if exercise_makers(one, words="taught"))
+        by_role = exercise_makers(spec, words="taught")
+        if not by_role:
+            able = (spec.name for spec in DOMAINS.values() if exercise_makers(spec, words="taught"))
             raise UsageError(
                 f"{domain} knows no right answers, so nothing can be taught; see {', '.join(able)}"
             )
         if lessons.traces:
-            made |= _by_traces(domain, made, lessons)
+            by_role |= _by_traces(domain, by_role, lessons)
     for role in lessons.roles:
-        if role not in made:
-            raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, made)}")
+        if role not in by_role:
+            raise UsageError(f"--role {role}: {domain} has no such role; {remedy(role, by_role)}")
     # Roles without short words are taught in the general ones, if no others are named.
-    words = {role: maker.taught_words for role, maker in made.items()}
-    first = next((one for one in words.values() if one), "")
-    chosen = lessons.roles or [role for role in made if words[role] == first]
+    words = {role: maker.taught_words for role, maker in by_role.items()}
+    first = next((family for family in words.values() if family), "")
+    chosen = lessons.roles or [role for role in by_role if words[role] == first]
     if len({words[role] for role in chosen} - {""}) > 1:
         raise UsageError(
             f"--role {' --role '.join(chosen)}: these are asked in words of different families, "
             "and an adapter knows the words of one: teach them apart"
         )
-    makers = {id(made[role]): made[role] for role in chosen}
+    makers = {id(by_role[role]): by_role[role] for role in chosen}
     return [
-        (maker, tuple(role for role in chosen if made[role] is maker)) for maker in makers.values()
+        (maker, tuple(role for role in chosen if by_role[role] is maker))
+        for maker in makers.values()
     ]
 
 
 def _by_traces(
-    domain: str, made: Mapping[str, ExerciseMaker], lessons: LessonOptions
+    domain: str, makers: Mapping[str, ExerciseMaker], lessons: LessonOptions
 ) -> dict[str, ExerciseMaker]:
     """Role -> the maker that teaches what searches found out, of the roles that learn so."""
-    able = {role: maker for role, maker in made.items() if isinstance(maker, LearnsFromTraces)}
+    able = {role: maker for role, maker in makers.items() if isinstance(maker, LearnsFromTraces)}
     if not able:
         raise UsageError(f"--from-traces: {domain} has no role that searches teach")
     chosen = [role for role in able if not lessons.roles or role in lessons.roles]
@@ -396,13 +388,13 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
             continue
         inside = path / TRACES if (path / TRACES).is_dir() else path
-        found = [one for one in sorted(inside.iterdir()) if one.name.endswith(_TRACE_FILES)]
-        if not found:
+        files = [file for file in sorted(inside.iterdir()) if file.name.endswith(_TRACE_FILES)]
+        if not files:
             raise UsageError(
                 f"--from-traces {path}: no {' or '.join(_TRACE_FILES)} is in it; name the folder "
                 "of a sweep, or what `run --trace FILE` wrote"
             )
-        yield from found
+        yield from files
 
 
 class _Report:

@@ -59,9 +59,7 @@ class Check:
     """One finding about this machine.
 
     Attributes:
-        name: of what was checked.
         status: "missing" keeps the bundled model from running, "warning" only something else.
-        detail: what was found.
         remedy: what to do; "" where there is nothing to do.
     """
 
@@ -126,7 +124,7 @@ def _check_gpu(gpu: Gpu | None) -> list[Check]:
         Check(
             "gpu",
             "missing" if fault.stops and build is not None else "warning",
-            f"{gpu}; {fault.what}",
+            f"{gpu}; {fault.problem}",
             fault.remedy,
         )
         for fault in faults
@@ -260,16 +258,16 @@ def _setup(extra: str) -> str:
     return f"install llm-planning again, with its extra `{extra}`"
 
 
-def _pip(what: Literal["install", "uninstall"], *packages: str) -> str:
+def _pip(action: Literal["install", "uninstall"], *packages: str) -> str:
     """A command that changes the packages of this Python, by an installer that it has."""
     # Past the other finders: asked for pip, setuptools' gives its distutils up, and torch cannot be
     # imported after that.
     if PathFinder.find_spec("pip") is None:
-        said = ["uv", "pip", what, "--python", sys.executable, *packages]
+        command = ["uv", "pip", action, "--python", sys.executable, *packages]
     else:
-        unasked = ["-y"] if what == "uninstall" else []
-        said = [sys.executable, "-m", "pip", what, *unasked, *packages]
-    return f"`{shlex.join(said)}`"
+        unasked = ["-y"] if action == "uninstall" else []
+        command = [sys.executable, "-m", "pip", action, *unasked, *packages]
+    return f"`{shlex.join(command)}`"
 
 
 def _version(package: str) -> str | None:

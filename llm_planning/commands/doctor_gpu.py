@@ -35,7 +35,6 @@ class Gpu:
     """One GPU.
 
     Attributes:
-        name: of the device.
         driver: its version; "" if nobody says.
         memory: in bytes; None if nobody says, as of a GPU that has none of its own.
         free: of it, in bytes; None if nobody says.
@@ -64,19 +63,17 @@ class Fault:
     """What is wrong with a GPU or beside it.
 
     Attributes:
-        what: is wrong.
-        remedy: what to do.
         stops: whether no model runs on the GPU until then.
     """
 
-    what: str
+    problem: str
     remedy: str
     stops: bool
 
 
 def find_gpu() -> Gpu | None:
     """The GPU that models would take: of the driver's the first that is fit, or else torch's."""
-    by_torch = _found_by_torch()
+    by_torch = _gpu_of_torch()
     by_driver = list_gpus()
     first = next((gpu for gpu in by_driver if not any(unfit(gpu))), None)
     if first is None and by_driver:
@@ -90,8 +87,8 @@ def list_gpus() -> list[Gpu]:
     for fields in (_ASKED, _ASKED[:-1]):
         asked = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
         with suppress(OSError, subprocess.SubprocessError):
-            told = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=True)
-            rows = [line.rsplit(",", len(fields) - 1) for line in told.stdout.splitlines()]
+            answer = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=True)
+            rows = [line.rsplit(",", len(fields) - 1) for line in answer.stdout.splitlines()]
             return [
                 _gpu(dict(zip(fields, map(str.strip, row), strict=True)))
                 for row in rows
@@ -152,7 +149,7 @@ def lacking(gpu: Gpu) -> Iterator[Fault]:
         )
 
 
-def _found_by_torch() -> Gpu | None:
+def _gpu_of_torch() -> Gpu | None:
     """The first GPU of a torch that is built for one; only such a torch is imported."""
     with suppress(importlib.metadata.PackageNotFoundError, ImportError, OSError, RuntimeError):
         if not importlib.metadata.version("torch").endswith("+cpu"):
@@ -164,14 +161,14 @@ def _found_by_torch() -> Gpu | None:
     return None
 
 
-def _gpu(told: dict[str, str]) -> Gpu:
+def _gpu(fields: dict[str, str]) -> Gpu:
     def mebibytes(field: str) -> int | None:
-        return int(told[field]) << 20 if told[field].isdigit() else None
+        return int(fields[field]) << 20 if fields[field].isdigit() else None
 
-    major, _, minor = told.get("compute_cap", "").partition(".")
+    major, _, minor = fields.get("compute_cap", "").partition(".")
     return Gpu(
-        name=told["name"],
-        driver=told["driver_version"],
+        name=fields["name"],
+        driver=fields["driver_version"],
         memory=mebibytes("memory.total"),
         free=mebibytes("memory.free"),
         capability=(int(major), int(minor)) if major.isdigit() and minor.isdigit() else None,
@@ -199,7 +196,7 @@ def main() -> None:
     print("cuda" if fit else "cpu")
     for gpu in (fit or gpus)[:1]:
         for fault in lacking(gpu) if fit else unfit(gpu):
-            print(f"{gpu}: {fault.what}: {fault.remedy}", file=sys.stderr)
+            print(f"{gpu}: {fault.problem}: {fault.remedy}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -53,4 +53,4 @@ def gpu_check(
     outcomes = run_checks(names, model=model, limit=limit, notify=say)
     say(write_report(outcomes, out))
     say(f"written: {out / 'gpu-check.txt'} and {out / 'gpu-check.json'}")
-    raise typer.Exit(int(any(one.verdict in {"wrong", "failed"} for one in outcomes)))
+    raise typer.Exit(int(any(outcome.verdict in {"wrong", "failed"} for outcome in outcomes)))

@@ -69,12 +69,12 @@ def search(
             raise IndexFileError(f"{index} is of no bundled encoder; {remedy}")
     if encoder["revision"] != revision:
         raise IndexFileError(f"{index} has the encoder {built}, and this is {encoder}")
-    found = list(zip(texts, opened.search_batch(vectors, k), strict=True))
+    nearest = list(zip(texts, opened.search_batch(vectors, k), strict=True))
     if as_json:
-        results = [{"text": text, "matches": list(map(asdict, best))} for text, best in found]
+        results = [{"text": text, "matches": list(map(asdict, best))} for text, best in nearest]
         say_json({"index": str(index), "results": results})
     else:
-        for text, best in found:
+        for text, best in nearest:
             say("\n".join(map(printable, [text, *(f"  {m.score:.4f}  {m.key}" for m in best)])))
 
 

@@ -47,9 +47,9 @@ def requirements(items: ItemsArgument, *, as_json: JsonOption = False) -> None:
     for column in table.columns:
         column.overflow = "fold"
     for rule in rules:
-        made = rule.item, rule.action, str(rule.makes)
-        used = _listed(rule.consumed), _listed(rule.kept), rule.source
-        table.add_row(*map(literal, (*made, *used)))
+        products = rule.item, rule.action, str(rule.makes)
+        needs = _listed(rule.consumed), _listed(rule.kept), rule.source
+        table.add_row(*map(literal, (*products, *needs)))
     SafeConsole().print(table)
 
 

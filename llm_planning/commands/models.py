@@ -76,8 +76,8 @@ def fetch_model(
     with heard_while_loading():
         model = fetch_verified(name) if verify else fetch(name)
     if as_json:
-        found = {"name": model.name, "path": str(model.path), "revision": model.revision}
-        say_json({**found, "verified": verify, "seconds": round(time.monotonic() - began, 3)})
+        about = {"name": model.name, "path": str(model.path), "revision": model.revision}
+        say_json({**about, "verified": verify, "seconds": round(time.monotonic() - began, 3)})
     else:
         say(f"{model.name}: {model.path}")
 

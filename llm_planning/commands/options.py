@@ -47,7 +47,6 @@ def check_writable_folder(out: Path, *, option: str = "--out") -> None:
     """Finds out before minutes of work whether a folder can be made and written.
 
     Args:
-        out: the folder.
         option: names it.
 
     Raises:

@@ -109,12 +109,12 @@ def paper(
         with Ledger.open(sweep) as ledger:
             runs = read_runs(ledger)
             provenance = {name: dict(known) for name, known in ledger.provenances.items()}
-    made = report(chosen, table, runs)
-    _write_files(made, csv, picture)
+    measured = report(chosen, table, runs)
+    _write_files(measured, csv, picture)
     if as_json:
-        say_json({**as_values(made), "sweep": str(sweep), "provenance": provenance})
+        say_json({**as_values(measured), "sweep": str(sweep), "provenance": provenance})
     else:
-        say(markdown(made, sweep=sweep, verbose=verbose).removesuffix("\n"))
+        say(markdown(measured, sweep=sweep, verbose=verbose).removesuffix("\n"))
 
 
 def _list_tables(paper: Paper, *, as_json: bool) -> None:
@@ -132,10 +132,10 @@ def _list_tables(paper: Paper, *, as_json: bool) -> None:
         about = {"paper": paper.name, "title": paper.title, "citation": paper.citation}
         say_json({**about, "tables": listed})
         return
-    shown = Table("table", "what", "measured", "cited only")
+    listing = Table("table", "what", "measured", "cited only")
     for key, table in tables.items():
         columns = _columns(table)
-        shown.add_row(
+        listing.add_row(
             literal(key),
             literal(columns["title"]),
             literal(", ".join(columns["measured"])),
@@ -143,7 +143,7 @@ def _list_tables(paper: Paper, *, as_json: bool) -> None:
         )
     console = SafeConsole()
     console.print(literal(f"{paper.title}. {paper.citation}"), soft_wrap=True)
-    console.print(shown)
+    console.print(listing)
     for key in tables:
         for sweep in _sweeps(paper, key):
             # Below the table, where lines are not folded, so that commands can be copied.
@@ -207,15 +207,15 @@ def _check_files(csv: Path | None, picture: Path | None) -> None:
         raise UsageError(f"--plot {picture}: a picture's name ends in {', '.join(PICTURES)}")
 
 
-def _write_files(made: PaperReport, csv: Path | None, picture: Path | None) -> None:
+def _write_files(report: PaperReport, csv: Path | None, picture: Path | None) -> None:
     from llm_base.files import write_durably
     from llm_planning.experiments.paper_report import as_csv
     from llm_planning.experiments.plots import picture as draw_picture
 
     if picture is not None:
-        write_durably(picture, draw_picture(made, picture.suffix))
+        write_durably(picture, draw_picture(report, picture.suffix))
     if csv is not None:
-        write_durably(csv, as_csv(made).encode())
+        write_durably(csv, as_csv(report).encode())
 
 
 def _run_command(sweep: str) -> str:

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 def _taught_roles(model: str, domain: DomainSpec) -> Sequence[str]:
     """The roles that a simulator taught a model, if it did so in the words of today.
 
-    Args:
-        model: its name.
-        domain: where it is asked.
-
     Raises:
         EngineConfigError: its configuration is missing or impossible.
         ServingError: there is no such model.
@@ -89,14 +85,14 @@ def trials_of(
     trials = []
     for role in dict.fromkeys(roles or makers):
         asked = words or ("taught" if role in taught else "general")
-        one = MeasureSettings.read(
+        settings = MeasureSettings.read(
             {"questions": questions, "words": asked, "role": role, "hold_out": hold_out}
         )
-        exercises = digest(exercises_of(domain, one, seed=seed))
+        exercises = digest(exercises_of(domain, settings, seed=seed))
         prepared = prepare(
             PLANNER,
             domain=domain,
-            settings={**one.to_json(), "exercises_sha256": exercises},
+            settings={**settings.to_json(), "exercises_sha256": exercises},
         )
         trials.append(
             Trial(
@@ -116,22 +112,24 @@ def trials_of(
 def sweep_of(trials: Sequence[Trial]) -> dict[str, Any]:
     """The trials as a resolved sweep, whose name is safe for a folder and its content's own."""
     first = trials[0]
-    keys = hashlib.sha256("".join(one.key for one in trials).encode()).hexdigest()
+    keys = hashlib.sha256("".join(trial.key for trial in trials).encode()).hexdigest()
     names = (re.sub(r"[^A-Za-z0-9._-]+", "-", name)[-40:] for name in (first.domain, first.model))
     return {
         "name": "-".join(("roles", *names, keys[:8])),
         "retries": 0,
         "grids": [
             {
-                "model": [one.model],
-                "planners": {one.planner: {key: [value] for key, value in one.settings.items()}},
-                "domain": [one.domain],
-                "tasks": [one.task],
-                "seeds": [one.seed],
+                "model": [trial.model],
+                "planners": {
+                    trial.planner: {key: [value] for key, value in trial.settings.items()}
+                },
+                "domain": [trial.domain],
+                "tasks": [trial.task],
+                "seeds": [trial.seed],
             }
-            for one in trials
+            for trial in trials
         ],
-        "trials": [one.to_json() for one in trials],
+        "trials": [trial.to_json() for trial in trials],
     }
 
 

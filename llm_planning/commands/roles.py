@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from llm_planning.experiments.role_measures import RoleMeasure
     from llm_planning.experiments.statistics import Estimate
 
-_SHOWN_CONFUSIONS = 5
+_MOST_CONFUSIONS = 5
 _LONGEST_CONFUSION = 60
 
 app = typer.Typer(help="How good a model is at the questions that planners ask.")
@@ -159,27 +159,29 @@ def measure(
     with Ledger.open(folder) as opened:
         results = [(row.result, row.attempts) for row in opened.rows()]
         revisions = {
-            name: str(one["revision"])
+            name: str(model_provenance["revision"])
             for known in opened.provenances.values()
-            for name, one in known["models"].items()
+            for name, model_provenance in known["models"].items()
         }
-    failed = [one for one, _ in results if one.status == "failed"]
-    found = read_measures(
-        result_record(one, attempts=attempts) for one, attempts in results if one.status == "done"
+    failed = [result for result, _ in results if result.status == "failed"]
+    measures = read_measures(
+        result_record(result, attempts=attempts)
+        for result, attempts in results
+        if result.status == "done"
     )
-    if found and as_json:
+    if measures and as_json:
         say_json(
             {
                 "folder": str(folder),
                 "domain": domain,
                 "model": model,
                 "seed": seed,
-                "roles": {one.role: one.to_json() for one in found},
-                "rates": rates(found),
+                "roles": {measured.role: measured.to_json() for measured in measures},
+                "rates": rates(measures),
             }
         )
-    elif found:
-        _show(folder, found, out=out, verbose=verbose)
+    elif measures:
+        _show(folder, measures, out=out, verbose=verbose)
     if failed:
         first = failed[0].trial.settings["role"]
         raise NotMeasuredError(
@@ -188,33 +190,39 @@ def measure(
         )
     if out is not None:
         source = about(trials[0], revision=revisions.get(model, "none"))
-        write_durably(out, rates_file(found, about=tuple(source)).encode())
+        write_durably(out, rates_file(measures, about=tuple(source)).encode())
 
 
-def _show(folder: Path, found: Sequence[RoleMeasure], *, out: Path | None, verbose: bool) -> None:
+def _show(
+    folder: Path, measures: Sequence[RoleMeasure], *, out: Path | None, verbose: bool
+) -> None:
     from rich.table import Table
 
     from llm_base.terminal import SafeConsole, literal, say
 
-    asked = sum(one.share.n for one in found)
-    right = sum(one.right for one in found)
-    say(f"{right} of {asked} answers of {found[0].model} are right: {right / asked:.0%}.")
+    asked = sum(measured.share.n for measured in measures)
+    right = sum(measured.right for measured in measures)
+    say(f"{right} of {asked} answers of {measures[0].model} are right: {right / asked:.0%}.")
     console = SafeConsole()
     table = Table("role", "right", "of", "share", "95% interval")
     for column in table.columns[1:4]:
         column.justify = "right"
-    for one in found:
-        table.add_row(*map(literal, _cells(one.role, one.share)))
+    for measured in measures:
+        table.add_row(*map(literal, _cells(measured.role, measured.share)))
         if verbose:
-            for aspect, values in one.splits.items():
+            for aspect, values in measured.splits.items():
                 for value, share in values.items():
                     table.add_row(*map(literal, _cells(f"  {aspect}: {value}", share)))
     console.print(table)
-    for one in found if verbose else ():
-        for expected, said, count in one.confusions[:_SHOWN_CONFUSIONS]:
-            line = f"{one.role}: {count} x {_shortened(said)} instead of {_shortened(expected)}"
+    for measured in measures if verbose else ():
+        for expected, answer, count in measured.confusions[:_MOST_CONFUSIONS]:
+            line = (
+                f"{measured.role}: {count} x {_shortened(answer)} instead of {_shortened(expected)}"
+            )
             console.print(literal(line), soft_wrap=True)
-        console.print(literal(f"{one.role}: {one.tokens} tokens, {one.seconds:.1f} s"))
+        console.print(
+            literal(f"{measured.role}: {measured.tokens} tokens, {measured.seconds:.1f} s")
+        )
     say(f"Files: {folder}{'' if out is None else f', {out}'}")
     if out is None:
         say(f"Next: llm-planning sweep report {shlex.quote(str(folder))}")
@@ -222,7 +230,7 @@ def _show(folder: Path, found: Sequence[RoleMeasure], *, out: Path | None, verbo
         say(f"Next: llm-planning run PLANNER --set roles={shlex.quote(str(out))}")
 
 
-def _cells(what: str, share: Estimate) -> tuple[str, ...]:
+def _cells(label: str, share: Estimate) -> tuple[str, ...]:
     from llm_planning.experiments.statistics import write_number
 
     right = round((share.value or 0.0) * share.n)
@@ -231,7 +239,7 @@ def _cells(what: str, share: Estimate) -> tuple[str, ...]:
         for value in (share.value, share.low, share.high)
     ]
     interval = f"{texts[1]} to {texts[2]}" if texts[1] else share.reason or ""
-    return (what, str(right), str(share.n), texts[0], interval)
+    return (label, str(right), str(share.n), texts[0], interval)
 
 
 def _shortened(text: str) -> str:

@@ -115,11 +115,11 @@ def run(
             from llm_planning.commands.run_list import planners_known
 
             raise UsageError(f"name a planner: {', '.join(planners_known())}")
-        spec, said = find_planner(planner), read_pairs(settings, "--set")
+        spec, given = find_planner(planner), read_pairs(settings, "--set")
         model = model and model_name(model)
         if model == NO_MODEL and not role_model:
-            said |= stood_in(spec, said)
-        prepared = prepare(spec, domain=domain, task=task, settings=said)
+            given |= stood_in(spec, given)
+        prepared = prepare(spec, domain=domain, task=task, settings=given)
         model = model or default_model_of(prepared)
         models = own_models(prepared, read_pairs(role_model, "--role-model"))
         written = [prepared.chosen.to_json().get(key) for key in WRITTEN_SETTINGS]

@@ -42,7 +42,6 @@ class Step:
     Attributes:
         action: an option or an action.
         text: the world's words; None where the step was not taken.
-        reward: r.
         obstacle: why it was refused or done only in part; None if it was done.
     """
 
@@ -67,9 +66,6 @@ class Answer:
     """A run that came to its end.
 
     Attributes:
-        prepared: what was run.
-        record: how it ran.
-        outcome: of it.
         model: answers the roles that have no model of their own.
         models: role -> its own model.
     """
@@ -133,8 +129,8 @@ class Answer:
             verbose: also how it was found, every metric, and the cost by role.
         """
         console, outcome, prepared = SafeConsole(), self.outcome, self.prepared
-        what = f"{prepared.task} in {prepared.domain.name}, planned by {prepared.spec.name}"
-        console.print(literal(what, "bold"), soft_wrap=True)
+        heading = f"{prepared.task} in {prepared.domain.name}, planned by {prepared.spec.name}"
+        console.print(literal(heading, "bold"), soft_wrap=True)
         steps = self.steps
         width = max(console.width, _NARROWEST)
         if goal := " ".join(str(outcome.trace.get("goal", "")).split()):

@@ -31,24 +31,24 @@ def default_model_of(prepared: Prepared) -> str:
     return default_model(asked, domain=prepared.domain.name)
 
 
-def stood_in(spec: PlannerSpec, said: Mapping[str, object]) -> dict[str, object]:
+def stood_in(spec: PlannerSpec, given: Mapping[str, object]) -> dict[str, object]:
     """The setting by which rules answer, unless the user says who does; says so on the terminal."""
     profile = spec.settings.profile if issubclass(spec.settings, RoleSettings) else None
-    if profile is None or "roles" in said:
+    if profile is None or "roles" in given:
         return {}
     complain(f"note: no model: rules with {profile.description} answer (roles={profile.name})")
     return {"roles": profile.name}
 
 
-def own_models(prepared: Prepared, said: Mapping[str, object]) -> dict[str, str]:
+def own_models(prepared: Prepared, given: Mapping[str, object]) -> dict[str, str]:
     """Role -> its own model, from the command line and the setting `roles`."""
     roles = prepared.spec.roles
-    for role in said:
+    for role in given:
         if role not in roles:
             raise UsageError(
                 f"--role-model {role}: {prepared.spec.name} has no such role; {remedy(role, roles)}"
             )
-    named = {role: model_name(str(name)) for role, name in said.items()}
+    named = {role: model_name(str(name)) for role, name in given.items()}
     filed = models_of_roles(prepared.spec, prepared.chosen)
     for role, name in filed.items():
         config = configuration(name)

@@ -168,7 +168,7 @@ def run(
     folder = out or Path("sweeps") / sweep.name
     check_writable_folder(folder)
     progress = carry_out(folder, sweep.to_json(), running, deterministic=deterministic)
-    _say_end(folder, sweep.name, progress, as_json=as_json)
+    _print_end(folder, sweep.name, progress, as_json=as_json)
 
 
 @app.command()
@@ -208,10 +208,10 @@ def resume(
     with refusing(UntrustedError):
         Trust.of(trust).check_trials(Trial(**trial) for trial in begun["trials"])
     progress = carry_out(folder, begun, running, deterministic=deterministic)
-    _say_end(folder, str(begun["name"]), progress, as_json=as_json)
+    _print_end(folder, str(begun["name"]), progress, as_json=as_json)
 
 
-def _say_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> None:
+def _print_end(folder: Path, name: str, progress: Progress, *, as_json: bool) -> None:
     from llm_base.terminal import say, say_json
     from llm_planning.experiments.display import clock
 
@@ -248,12 +248,12 @@ def status(
     from llm_planning.experiments.ledger import Ledger
 
     with Ledger.open(folder) as ledger:
-        found = status_of(ledger)
+        state = status_of(ledger)
     if as_json:
-        say_json({"folder": str(folder), **found})
+        say_json({"folder": str(folder), **state})
         return
     console = SafeConsole()
-    for line in status_lines(found, folder, verbose=verbose):
+    for line in status_lines(state, folder, verbose=verbose):
         console.print(literal(line), soft_wrap=True)
 
 
@@ -277,19 +277,19 @@ def report(
     from llm_planning.experiments.summary import summary
 
     with refusing(UnknownFieldError), Ledger.open(folder) as ledger:
-        found = summary(read_runs(ledger), by=by or None)
+        overview = summary(read_runs(ledger), by=by or None)
     if as_json:
-        say_json({"folder": str(folder), "groups": groups_of(found)})
+        say_json({"folder": str(folder), "groups": groups_of(overview)})
         return
     done, failed, left = (
-        sum(getattr(group, count) for group in found.groups)
+        sum(getattr(group, count) for group in overview.groups)
         for count in ("done", "failed", "pending")
     )
     say(f"{done} trials are done, {failed} failed and {left} are left.")
     table = Table()
-    for column in found.header:
+    for column in overview.header:
         table.add_column(literal(column))
-    for cells in found.cells:
+    for cells in overview.cells:
         table.add_row(*map(literal, cells))
     # A pipe has no width, so cells are not cut.
     SafeConsole(width=None if sys.stdout.isatty() else 200).print(table)

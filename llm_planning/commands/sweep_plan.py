@@ -36,9 +36,7 @@ def list_trials(trials: Sequence[Trial], *, expected: Forecast | None, as_json: 
     """Prints the trials of a sweep, in one line those that differ only in task and seed.
 
     Args:
-        trials: of the sweep.
         expected: the forecast of their cost; None if there is none.
-        as_json: print one JSON object with every trial.
     """
     fields = {name: name.removeprefix("settings.") for name in varying(map(trial_record, trials))}
     kinds = [

@@ -62,8 +62,6 @@ def status_lines(status: Mapping[str, Any], folder: Path, *, verbose: bool) -> I
     """What `status_of` found, for people: how far the sweep is and when it ends comes first.
 
     Args:
-        status: of the sweep.
-        folder: of the sweep.
         verbose: also every reason of a failure, whole, and what the engines do.
     """
     process, failed = status["process"], status["failed"]
@@ -115,17 +113,17 @@ def _end_text(status: Mapping[str, Any]) -> str:
             return "It does not run." if status["left"] else ""
 
 
-def groups_of(found: Summary) -> list[dict[str, Any]]:
+def groups_of(summary: Summary) -> list[dict[str, Any]]:
     """Each group of runs with its estimates."""
     return [
         {
-            "by": dict(zip(found.by, group.values, strict=True)),
+            "by": dict(zip(summary.by, group.values, strict=True)),
             "done": group.done,
             "failed": group.failed,
             "not_run": group.pending,
-            **{name: asdict(one.estimate) for name, one in group.measured.items()},
+            **{name: asdict(measured.estimate) for name, measured in group.measured.items()},
         }
-        for group in found.groups
+        for group in summary.groups
     ]
 
 

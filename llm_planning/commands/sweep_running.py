@@ -98,8 +98,6 @@ def carry_out(
     Args:
         folder: of the ledger; made if it is missing.
         sweep: the resolved sweep, as `Ledger.create` takes it.
-        executor: runs the trials.
-        deterministic: whether the executor's engines are deterministic.
 
     Raises:
         KeyboardInterrupt: Ctrl-C; the message says what is recorded.

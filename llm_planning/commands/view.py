@@ -126,16 +126,16 @@ def _write_page(
     with refusing(TargetError):
         check_target(out)
     traces = [read_trace(path) for path in (trace, other) if path is not None]
-    for one in traces:
-        for sentence in one.damage:
-            complain(f"note: {one.name}: {sentence}")
+    for opened in traces:
+        for sentence in opened.damage:
+            complain(f"note: {opened.name}: {sentence}")
     write_durably(out, trial_page(traces))
     if as_json:
-        found = [
-            {"name": one.name, "events": len(one.events), "damage": list(one.damage)}
-            for one in traces
+        about = [
+            {"name": opened.name, "events": len(opened.events), "damage": list(opened.damage)}
+            for opened in traces
         ]
-        say_json({"page": str(out), "traces": found})
+        say_json({"page": str(out), "traces": about})
     else:
         say(f"{out}")
     if open_ and not webbrowser.open(out.resolve().as_uri()):

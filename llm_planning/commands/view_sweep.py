@@ -36,12 +36,9 @@ def write(folder: Path, *, out: Path | None, most: int, open_: bool, as_json: bo
     """Writes the pages of a sweep.
 
     Args:
-        folder: of the sweep.
         out: the folder of the pages, or a file that ends in .html for the sweep's page alone;
             by default a folder in the sweep's.
         most: trials that get a page of their own, at most.
-        open_: whether the browser is to show the page.
-        as_json: whether to print JSON.
     """
     out = out or folder / "pages"
     alone = out.suffix.lower() in {".html", ".htm"}
@@ -57,8 +54,8 @@ def write(folder: Path, *, out: Path | None, most: int, open_: bool, as_json: bo
     if further := written.unreadable[_MOST_NOTES:]:
         complain(f"note: {len(further)} more trials have no page for such reasons")
     if as_json:
-        found = {"page": str(index), "trials": written.trials, "traces": written.traces}
-        say(json.dumps({**found, "pages": written.pages}))
+        about = {"page": str(index), "trials": written.trials, "traces": written.traces}
+        say(json.dumps({**about, "pages": written.pages}))
     else:
         some = f"{written.pages} of {written.traces}" if written.pages < written.traces else "all"
         say(f"{index}: {written.trials} trials; {some} that left a trace have a page of their own")
@@ -72,10 +69,7 @@ def live(folder: Path, *, port: int, open_: bool, as_json: bool) -> None:
     """Shows a sweep to browsers of this machine, until Ctrl-C.
 
     Args:
-        folder: of the sweep.
         port: of 127.0.0.1; 0 for any that is free.
-        open_: whether the browser is to show the page.
-        as_json: whether to print JSON.
 
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM.
