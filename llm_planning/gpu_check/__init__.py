@@ -2,7 +2,7 @@
 
 - `checks`, `card`: one function a check; `python -m llm_planning.gpu_check.checks NAME MODEL` is a
   process of its own for each.
-- `found`: what each of them returns. `unweighted`: a model of 7B that nobody has to fetch.
+- `finding`: what each of them returns. `unweighted`: a model of 7B that nobody has to fetch.
 - `report`: starts them, and writes what they said as one text and one JSON file.
 
 vLLM takes another model runner on a GPU than on a CPU. So right answers come first, and each is

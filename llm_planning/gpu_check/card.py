@@ -10,7 +10,7 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
-from llm_planning.gpu_check.found import Found, NoEncoder, describe, set_vllm_arguments
+from llm_planning.gpu_check.finding import Finding, NoEncoder, describe, set_vllm_arguments
 from llm_planning.gpu_check.unweighted import SEVEN_BILLION, TINY, write_folder
 from llm_serving.errors import KvCacheMemoryError
 from llm_serving.request import Image, Message, Request, Sampling
@@ -20,20 +20,20 @@ from llm_serving.vllm_engine import VllmEngine
 IMAGES = 4
 
 
-def machine(model: str) -> Found:  # noqa: ARG001 - nothing is opened
+def machine(model: str) -> Finding:  # noqa: ARG001 - nothing is opened
     """Driver, card, compiler, torch, packages: what `doctor` says."""
     import torch
 
     from llm_planning.commands.doctor_checks import examine
 
-    found = {check.name: f"{check.status}: {check.detail}" for check in examine()}
+    checks = {check.name: f"{check.status}: {check.detail}" for check in examine()}
     cuda = torch.version.cuda
     right = None if cuda is None else torch.cuda.is_available()
     reason = {None: "torch is built for the CPU", False: "torch finds no GPU", True: ""}[right]
-    return Found(right, {"cuda": cuda, **found}, reason)
+    return Finding(right, {"cuda": cuda, **checks}, reason)
 
 
-def kernel(model: str) -> Found:  # noqa: ARG001 - no model
+def kernel(model: str) -> Finding:  # noqa: ARG001 - no model
     """Both similarity kernels against float64, in every type, on every GPU."""
     import numpy as np
     import torch
@@ -41,7 +41,7 @@ def kernel(model: str) -> Found:  # noqa: ARG001 - no model
     from llm_kernels import topk_cosine, topk_oracle
 
     if not torch.cuda.is_available():
-        return Found(None, reason="Triton's kernels run on a GPU")
+        return Finding(None, reason="Triton's kernels run on a GPU")
     rng = np.random.default_rng(0)
     rows, asked = (
         torch.from_numpy(rng.standard_normal((count, 384)).astype(np.float32))
@@ -54,15 +54,15 @@ def kernel(model: str) -> Found:  # noqa: ARG001 - no model
             expected, _ = topk_oracle(queries.numpy(), stored.float().numpy(), 10)
             for number in range(torch.cuda.device_count()):
                 device = f"cuda:{number}"
-                found, _ = topk_cosine(queries.to(device), stored.to(device), 10, backend="triton")
-                gap = float(np.abs(found.cpu().numpy() - expected).max())
+                scores, _ = topk_cosine(queries.to(device), stored.to(device), 10, backend="triton")
+                gap = float(np.abs(scores.cpu().numpy() - expected).max())
                 gaps[f"{device} {dtype} {len(queries)}"] = gap
     wrong = {name: gap for name, gap in gaps.items() if not gap < 1e-5}
     reason = f"scores differ from float64: {wrong}" if wrong else ""
-    return Found(not wrong, {"largest_errors": gaps}, reason)
+    return Finding(not wrong, {"largest_errors": gaps}, reason)
 
 
-def vision_7b(model: str) -> Found:  # noqa: ARG001 - another one
+def vision_7b(model: str) -> Finding:  # noqa: ARG001 - another one
     """Qwen2.5-VL-7B as it is configured, with random weights; a tiny one on a CPU.
 
     Says how many tokens of KV cache there are, and how long questions about images take.
@@ -70,19 +70,19 @@ def vision_7b(model: str) -> Found:  # noqa: ARG001 - another one
     from llm_planning.model_configs import find_config
 
     gpu = on_gpu()
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as folder:
         try:
-            write_folder(Path(made), SEVEN_BILLION if gpu else TINY)
+            write_folder(Path(folder), SEVEN_BILLION if gpu else TINY)
         except ImportError as error:
-            return Found(None, reason=f"the image processor cannot be made: {error}")
+            return Finding(None, reason=f"the image processor cannot be made: {error}")
         config = find_config("qwen2.5-vl-7b-instruct").model_copy(
-            update={"model": made, "images_per_prompt": IMAGES} | ({} if gpu else _SMALL)
+            update={"model": folder, "images_per_prompt": IMAGES} | ({} if gpu else _SMALL)
         )
         set_vllm_arguments(load_format="dummy")
         try:
             engine = VllmEngine(config, encoder=NoEncoder())  # type: ignore[arg-type]
         except KvCacheMemoryError as error:
-            return Found(None, reason=str(error))
+            return Finding(None, reason=str(error))
         with closing(engine):
             return asyncio.run(_look(engine))
 
@@ -96,7 +96,7 @@ _SMALL = {
 }
 
 
-async def _look(engine: VllmEngine) -> Found:
+async def _look(engine: VllmEngine) -> Finding:
     figures = describe(engine)
     figures["kv_tokens"] = figures["blocks"] * figures["block_size"]
     read: list[int] = []
@@ -115,14 +115,14 @@ async def _look(engine: VllmEngine) -> Found:
         }
         read.append(answer.usage.prompt_tokens)
     right = all(more > less + 20 for less, more in pairwise(read))
-    return Found(right, figures, "" if right else f"images are not read: {read} tokens")
+    return Finding(right, figures, "" if right else f"images are not read: {read} tokens")
 
 
 def _picture(shade: int) -> Image:
     from PIL import Image as Pillow
 
     file = io.BytesIO()
-    Pillow.linear_gradient("L").resize((640, 480)).point(lambda one: (one + 40 * shade) % 256).save(
-        file, format="PNG"
-    )
+    Pillow.linear_gradient("L").resize((640, 480)).point(
+        lambda value: (value + 40 * shade) % 256
+    ).save(file, format="PNG")
     return Image(file.getvalue())

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.gpu_check.card import kernel, machine, vision_7b
-from llm_planning.gpu_check.found import Found, describe, many, open_engine, set_vllm_arguments
+from llm_planning.gpu_check.finding import Finding, describe, many, open_engine, set_vllm_arguments
 from llm_serving.errors import EngineConfigError
 from llm_serving.request import Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import plain_scores, tail_scores, trie_scores
@@ -49,7 +49,7 @@ def main() -> None:
     print(json.dumps(asdict(CHECKS[name](model))))
 
 
-def opens(model: str, *, eager: bool = False) -> Found:
+def opens(model: str, *, eager: bool = False) -> Finding:
     """The engine opens and answers; seconds of each."""
     begun = time.perf_counter()
     with closing(open_engine(model, eager=eager)) as engine:
@@ -62,10 +62,10 @@ def opens(model: str, *, eager: bool = False) -> Found:
             "seconds_to_answer": time.perf_counter() - opened,
         }
     answered = bool(answer.token_ids)
-    return Found(answered, figures, "" if answered else "the answer is empty")
+    return Finding(answered, figures, "" if answered else "the answer is empty")
 
 
-def opens_eagerly(model: str) -> Found:
+def opens_eagerly(model: str) -> Finding:
     """As `opens`, without compiled graphs."""
     return opens(model, eager=True)
 
@@ -94,7 +94,7 @@ async def _written(engine: VllmEngine, seed: int, tokens: int) -> None:
     assert len(result.token_ids) == tokens
 
 
-async def _scores(engine: VllmEngine, *, written: int) -> Found:
+async def _scores(engine: VllmEngine, *, written: int) -> Finding:
     """A short prompt first, then long ones, alone and beside answers of so many tokens."""
     gaps: dict[str, float | None] = {}
 
@@ -127,39 +127,39 @@ async def _scores(engine: VllmEngine, *, written: int) -> Found:
     }
     wrong = {name: gap for name, gap in gaps.items() if gap is None or gap > allowed}
     if wrong:
-        return Found(False, figures, f"scores differ from uncached prompt_logprobs: {wrong}")
+        return Finding(False, figures, f"scores differ from uncached prompt_logprobs: {wrong}")
     # Rows that are missing add up to 0, the same in every way.
     right = max(plain) < -_CERTAIN
-    return Found(right, figures, "" if right else "uncached prompt_logprobs call actions certain")
+    return Finding(right, figures, "" if right else "uncached prompt_logprobs call actions certain")
 
 
-def scores(model: str, *, written: int = 32, **options: Any) -> Found:  # noqa: ANN401
+def scores(model: str, *, written: int = 32, **options: Any) -> Finding:  # noqa: ANN401
     """Exact scores against vLLM's own uncached ones, on the model runner that is asked for."""
     try:
         engine = open_engine(model, **options)
     except EngineConfigError as error:
         if on_gpu():
             raise
-        return Found(None, reason=str(error))  # a CPU's Triton has no second model runner
+        return Finding(None, reason=str(error))  # a CPU's Triton has no second model runner
     with closing(engine):
         taken = describe(engine)["runner"]
         asked = {"0": "V1", "1": "V2"}.get(os.environ.get("VLLM_USE_V2_MODEL_RUNNER", ""), taken)
         if taken != asked:
-            return Found(None, reason=f"vLLM takes the model runner {taken} for this model")
+            return Finding(None, reason=f"vLLM takes the model runner {taken} for this model")
         return asyncio.run(_scores(engine, written=written))
 
 
-def scores_of_preempted_requests(model: str) -> Found:
+def scores_of_preempted_requests(model: str) -> Finding:
     """The same in a KV cache of a few blocks, so that requests are thrown out of the batch."""
     # 384 tokens are 12 blocks, and one is never used.
     set_vllm_arguments(num_gpu_blocks_override=13)
-    found = scores(model, written=40, context=384, block_size=32, max_batch_tokens=128)
-    if found.right and not found.figures["preempted"]:
-        return Found(None, found.figures, "no request was preempted")
-    return found
+    finding = scores(model, written=40, context=384, block_size=32, max_batch_tokens=128)
+    if finding.right and not finding.figures["preempted"]:
+        return Finding(None, finding.figures, "no request was preempted")
+    return finding
 
 
-def closes(model: str) -> Found:
+def closes(model: str) -> Finding:
     """Memory comes back, and the engine opens again, twice."""
     import torch
 
@@ -182,29 +182,31 @@ def closes(model: str) -> Found:
         figures[f"mib_after_{i + 1}"] = held()
     kept = figures["mib_after_3"] - figures["mib_before"]
     right = not any(alive) and kept < 1024
-    return Found(right, figures, "" if right else f"alive: {alive}, {kept:.0f} MiB are kept")
+    return Finding(right, figures, "" if right else f"alive: {alive}, {kept:.0f} MiB are kept")
 
 
-def two_engines(model: str) -> Found:
+def two_engines(model: str) -> Finding:
     """Greedy answers of two engines: each alone, both at once, one after the other is closed."""
 
     async def answers(engine: VllmEngine) -> list[tuple[int, ...]]:
         requests = [
             Request(prompt=f"story {i}", sampling=Sampling(max_tokens=16)) for i in range(8)
         ]
-        return [one.token_ids for one in await asyncio.gather(*(map(engine.generate, requests)))]
+        return [
+            answer.token_ids for answer in await asyncio.gather(*(map(engine.generate, requests)))
+        ]
 
-    async def look() -> Found:
+    async def look() -> Finding:
         share = {"memory_share": 0.4, "dtype": "float32"}
-        one, other = open_engine(model, **share), open_engine(model, **share)
-        alone = [await answers(one), await answers(other)]
-        both = list(await asyncio.gather(answers(one), answers(other)))
-        await one.aclose()
-        after = await answers(other)
-        await other.aclose()
+        first, second = open_engine(model, **share), open_engine(model, **share)
+        alone = [await answers(first), await answers(second)]
+        both = list(await asyncio.gather(answers(first), answers(second)))
+        await first.aclose()
+        after = await answers(second)
+        await second.aclose()
         same_as_alone = {"both": both == alone, "after one is closed": after == alone[1]}
         wrong = [name for name, same in same_as_alone.items() if not same]
-        return Found(not wrong, same_as_alone, f"other answers: {wrong}" if wrong else "")
+        return Finding(not wrong, same_as_alone, f"other answers: {wrong}" if wrong else "")
 
     return asyncio.run(look())
 
@@ -226,7 +228,7 @@ def _time_masks(engine: VllmEngine) -> list[float]:
     return seconds
 
 
-def constrained(model: str, *, backend: str = "outlines") -> Found:
+def constrained(model: str, *, backend: str = "outlines") -> Finding:
     """Drawn answers match their pattern; tokens a second, and what masks cost."""
     with closing(open_engine(model, structured_backend=backend)) as engine:
         tokens = engine.encode(LONG[0]).token_ids
@@ -248,7 +250,7 @@ def constrained(model: str, *, backend: str = "outlines") -> Found:
                 )
                 for i in range(many())
             )
-            return [one.token_ids for one in await asyncio.gather(*map(engine.submit, jobs))]
+            return [result.token_ids for result in await asyncio.gather(*map(engine.submit, jobs))]
 
         masks = _time_masks(engine)
         begun = time.perf_counter()
@@ -263,22 +265,22 @@ def constrained(model: str, *, backend: str = "outlines") -> Found:
             "ms_of_masks_at_most": max(masks, default=0.0) * 1e3,
         }
     wrong = [text for text in texts if re.fullmatch(PATTERN, text) is None]
-    return Found(not wrong, figures, f"{len(wrong)} do not match: {wrong[:2]}" if wrong else "")
+    return Finding(not wrong, figures, f"{len(wrong)} do not match: {wrong[:2]}" if wrong else "")
 
 
-def constrained_by_guidance(model: str) -> Found:
+def constrained_by_guidance(model: str) -> Finding:
     """The same by llguidance."""
     return constrained(model, backend="guidance")
 
 
-def adapters(model: str) -> Found:
+def adapters(model: str) -> Finding:
     """Scores of the base model alone, and beside requests for an adapter."""
     if not on_gpu():
-        return Found(None, reason="a CPU merges an adapter into the weights")
+        return Finding(None, reason="a CPU merges an adapter into the weights")
     if model != "smollm2-135m-instruct":
-        return Found(None, reason="the bundled adapter is for smollm2-135m-instruct")
+        return Finding(None, reason="the bundled adapter is for smollm2-135m-instruct")
 
-    async def look(engine: VllmEngine) -> Found:
+    async def look(engine: VllmEngine) -> Finding:
         alone = (await engine.score(ScoreRequest(LONG[0], ACTIONS))).logprobs
         await engine.forget_prefixes()
         beside, taught = await asyncio.gather(
@@ -289,16 +291,16 @@ def adapters(model: str) -> Found:
         moved = max(abs(a - b) for a, b in zip(alone, taught.logprobs, strict=True))
         right = gap <= AGREEMENT[engine.identity.dtype] and moved > 0.01
         figures = {"nats_apart": gap, "nats_moved_by_adapter": moved}
-        return Found(right, figures, "" if right else f"alone, beside and adapted: {figures}")
+        return Finding(right, figures, "" if right else f"alone, beside and adapted: {figures}")
 
     with closing(open_engine(model, adapters={"planner": "smollm2-135m-planner"})) as engine:
         return asyncio.run(look(engine))
 
 
-def alone_and_together(model: str) -> Found:
+def alone_and_together(model: str) -> Finding:
     """Greedy answers alone and in a batch; in float32 they are equal."""
 
-    async def look(engine: VllmEngine) -> Found:
+    async def look(engine: VllmEngine) -> Finding:
         requests = [
             Request(prompt=prompt, sampling=Sampling(max_tokens=16)) for prompt in (SHORT, *LONG)
         ]
@@ -306,13 +308,13 @@ def alone_and_together(model: str) -> Found:
         together = await asyncio.gather(*map(engine.generate, requests))
         same = [a == b.token_ids for a, b in zip(alone, together, strict=True)]
         wrong = f"answers alone and together that are the same: {same}"
-        return Found(all(same), {"same": sum(same), "of": len(same)}, "" if all(same) else wrong)
+        return Finding(all(same), {"same": sum(same), "of": len(same)}, "" if all(same) else wrong)
 
     with closing(open_engine(model, dtype="float32")) as engine:
         return asyncio.run(look(engine))
 
 
-CHECKS: Mapping[str, Callable[[str], Found]] = {
+CHECKS: Mapping[str, Callable[[str], Finding]] = {
     "machine": machine,
     "opens-eagerly": opens_eagerly,
     "opens": opens,

@@ -47,8 +47,6 @@ class Outcome:
 
     Attributes:
         verdict: "failed" where it ended without an answer.
-        seconds: that it took.
-        figures: what it measured.
         reason: of any other verdict than "right".
         printed: the tables of a benchmark.
     """
@@ -80,7 +78,6 @@ def run_checks(
 
     Args:
         names: of `names_of_checks`.
-        model: that is opened.
         limit: seconds for each check.
         notify: gets a line before each check and after it.
         python: begins the command of each process.
@@ -112,30 +109,30 @@ def _run(name: str, *, model: str, limit: float, python: Sequence[str]) -> Outco
         check = "scores" if name in RUNNERS else name
         command = [*python, "-m", "llm_planning.gpu_check.checks", check, model]
     begun = time.perf_counter()
-    code, said, logged = _ended(command, os.environ | environment, limit=limit)
+    code, output, logged = _ended(command, os.environ | environment, limit=limit)
     seconds = time.perf_counter() - begun
-    found = _last_line(said) if code == 0 else None
-    if found is None:
+    reply = _last_line(output) if code == 0 else None
+    if reply is None:
         end = f"not ended after {limit:.0f} s" if code is None else f"exit code {code}"
         reason = "\n".join([end, *logged.splitlines()[-_TAIL:]])
         return Outcome(name=name, verdict="failed", seconds=seconds, reason=reason)
     if not kind:
-        measured = found["ratio"] is not None
+        measured = reply["ratio"] is not None
         return Outcome(
             name=name,
             verdict="right" if measured else "not run",
             seconds=seconds,
-            figures=found,
+            figures=reply,
             reason="" if measured else "nothing was measured here",
-            printed="\n".join(said.splitlines()[:-1]),
+            printed="\n".join(output.splitlines()[:-1]),
         )
     verdicts: dict[bool | None, Verdict] = {True: "right", False: "wrong", None: "not run"}
     return Outcome(
         name=name,
-        verdict=verdicts[found["right"]],
+        verdict=verdicts[reply["right"]],
         seconds=seconds,
-        figures=found["figures"],
-        reason=found["reason"],
+        figures=reply["figures"],
+        reason=reply["reason"],
     )
 
 
@@ -156,8 +153,8 @@ def _ended(
         start_new_session=True,
     ) as child:
         try:
-            said, logged = child.communicate(timeout=limit)
-            return child.returncode, said, logged
+            output, logged = child.communicate(timeout=limit)
+            return child.returncode, output, logged
         except subprocess.TimeoutExpired:
             _kill(child.pid)
             return None, *child.communicate()
@@ -170,11 +167,11 @@ def _kill(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _last_line(said: str) -> dict[str, Any] | None:
+def _last_line(output: str) -> dict[str, Any] | None:
     """The object that the last line says; None where there is none."""
     with suppress(IndexError, ValueError):
-        found = json.loads(said.splitlines()[-1])
-        return found if isinstance(found, dict) else None
+        reply = json.loads(output.splitlines()[-1])
+        return reply if isinstance(reply, dict) else None
     return None
 
 
@@ -188,7 +185,7 @@ def write_report(outcomes: Sequence[Outcome], folder: Path) -> str:
         lines += [f"    {name}: {value}" for name, value in outcome.figures.items()]
         lines += [f"    {line}" for line in outcome.printed.splitlines()]
     text = "\n".join(lines) + "\n"
-    found = json.dumps([asdict(outcome) for outcome in outcomes], indent=1)
-    write_durably(folder / "gpu-check.json", found.encode())
+    content = json.dumps([asdict(outcome) for outcome in outcomes], indent=1)
+    write_durably(folder / "gpu-check.json", content.encode())
     write_durably(folder / "gpu-check.txt", text.encode())
     return text

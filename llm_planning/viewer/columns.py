@@ -88,9 +88,6 @@ _SPARE = ("at", "type")
 class Columns:
     """Reads events into columns. What cannot be used is counted, and the rest goes on.
 
-    Args:
-        events: of a trace, in order.
-
     Attributes:
         strings: actions, roles and models.
         prompts: id of a system message -> its `prompt` line.

@@ -90,12 +90,12 @@ def application(pages: LivePages, port: int) -> Starlette:
         with reading:
             begun = time.thread_time()
             try:
-                found = pages.state()
+                values = pages.state()
             except LedgerError as error:
                 return JSONResponse({"error": str(error)}, 503)
-            found["wait"] = max(_QUICKEST, (time.thread_time() - begun) / _SHARE)
+            values["wait"] = max(_QUICKEST, (time.thread_time() - begun) / _SHARE)
         # Numbers without a JSON form, which a browser would refuse, are not made from a ledger.
-        return JSONResponse(found)
+        return JSONResponse(values)
 
     def trial(request: Request) -> Response:
         try:

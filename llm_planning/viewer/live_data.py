@@ -52,11 +52,7 @@ class _Seen:
 
 
 class LiveSweep:
-    """The state of a sweep, which is read on from where the last call stopped.
-
-    Args:
-        ledger: open for reading.
-    """
+    """The state of a sweep, which is read on from where the last call stopped."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -77,16 +73,16 @@ class LiveSweep:
             self._take(row)
         now = time.time()
         tallies = seen.tallies.values()
-        finished = sum(one.done + one.failed for one in tallies)
+        finished = sum(tally.done + tally.failed for tally in tallies)
         return {
             "name": self._name,
             "confidence": CONFIDENCE,
             "now": now,
             "total": self._total,
-            "done": sum(one.done for one in tallies),
-            "failed": sum(one.failed for one in tallies),
-            "won": sum(one.won for one in tallies),
-            "judged": sum(one.judged for one in tallies),
+            "done": sum(tally.done for tally in tallies),
+            "failed": sum(tally.failed for tally in tallies),
+            "won": sum(tally.won for tally in tallies),
+            "judged": sum(tally.judged for tally in tallies),
             "retrying": len(self._ledger.attempts()),
             "spent": asdict(seen.spent),
             "groups": [_group(*key, tally) for key, tally in seen.tallies.items()],
@@ -160,7 +156,7 @@ def _still(seen: _Seen, now: float) -> float:
 def _rate(seen: _Seen, now: float) -> dict[str, Any]:
     """How many trials ended in each of the last stretches of time, the newest last."""
     age = max(now - seen.begun, 1.0)
-    span = next((one for one in _SPANS if age <= one), _SPANS[-1])
+    span = next((span for span in _SPANS if age <= span), _SPANS[-1])
     counts = [0] * BUCKETS
     for end in seen.ends:
         place = BUCKETS - 1 - int((now - end) * BUCKETS / span)

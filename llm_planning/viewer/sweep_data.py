@@ -51,7 +51,6 @@ class ListedTrial:
     """A trial of a sweep.
 
     Attributes:
-        key: of the trial in its ledger.
         record: its fields, and those of its result.
         error: of a trial that failed for good.
         trace_sha256: of the trace that it left; None if it left none.

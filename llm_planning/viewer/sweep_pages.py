@@ -109,12 +109,12 @@ class _Files:
     """New files and folders, which can be taken back."""
 
     def __init__(self) -> None:
-        self._made: list[Path] = []
+        self._new: list[Path] = []
 
     def folder(self, path: Path) -> None:
         """Makes a folder and those above it."""
         missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
-        self._made += reversed(missing)
+        self._new += reversed(missing)
         make_folder(path)
 
     def write(self, path: Path, content: bytes) -> None:
@@ -128,7 +128,7 @@ class _Files:
             with new_file(part) as file:
                 file.write(content)
             if not path.exists():
-                self._made.append(path)
+                self._new.append(path)
             part.replace(path)
         except BaseException:
             with suppress(OSError):
@@ -137,7 +137,7 @@ class _Files:
 
     def take_back(self) -> None:
         """Removes what was made."""
-        for path in reversed(self._made):
+        for path in reversed(self._new):
             with suppress(OSError):
                 if path.is_dir():
                     path.rmdir()

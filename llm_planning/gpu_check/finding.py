@@ -12,7 +12,7 @@ from llm_serving.vllm_engine import VllmEngine
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Finding:
     """What a check found.
 
     Attributes:
