@@ -418,12 +418,9 @@ class _Report:
 
     def __call__(self, now: Progress) -> None:
         minutes, seconds = divmod(round(now.seconds_left), 60)
-        right = self._shares or now.right
+        shares = sorted((self._shares or now.right).items())
+        right = ", ".join(f"{role} {share:.0%}" for role, share in shares)
         self._show(
             f"teaching: {now.questions} questions, loss {now.loss:.3f}, "
-            f"{minutes}:{seconds:02} left; right: {_shares_text(right)}"
+            f"{minutes}:{seconds:02} left; right: {right}"
         )
-
-
-def _shares_text(shares: Mapping[str, float]) -> str:
-    return ", ".join(f"{role} {share:.0%}" for role, share in sorted(shares.items()))

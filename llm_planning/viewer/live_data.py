@@ -89,7 +89,8 @@ class LiveSweep:
             "newest": list(reversed(seen.newest)),
             "errors": seen.errors.most_common(_MOST_ERRORS),
             "other_errors": len(seen.errors) - min(len(seen.errors), _MOST_ERRORS),
-            "rate": _rate(seen, _still(seen, now) if finished >= self._total else now),
+            # A sweep that has ended is looked at as it was then.
+            "rate": _rate(seen, now if finished < self._total else max(seen.ends, default=now)),
             "process": process_state(self._ledger.folder, now),
         }
 
@@ -146,11 +147,6 @@ def _group(planner: str, domain: str, tally: _Tally) -> dict[str, Any]:
         "high": estimate.high,
         "reason": estimate.reason,
     }
-
-
-def _still(seen: _Seen, now: float) -> float:
-    """The moment at which a sweep that has ended is looked at: that of its end."""
-    return max(seen.ends, default=now)
 
 
 def _rate(seen: _Seen, now: float) -> dict[str, Any]:

@@ -68,7 +68,12 @@ def read_trace(path: Path) -> ReadTrace:
     header: Event = {}
     if "format" in lines[0]:
         header = lines.pop(0)
-        _check_header(header, damage)
+        if (header["format"], header.get("version")) != (FORMAT, VERSION):
+            damage.append(
+                f"It says that it is a {quote(header['format'])} of version "
+                f"{quote(header.get('version'))}. This program knows version {VERSION} of "
+                f"{FORMAT!r}: what is shown may be wrong."
+            )
     else:
         damage.append("Its header is missing: what was run is not known.")
     if header and not ends:
@@ -141,12 +146,3 @@ def _values(content: bytes, damage: list[str]) -> list[Any]:
             f"{len(wrong)} of its lines cannot be read and are left out: {numbers}{more}."
         )
     return values
-
-
-def _check_header(header: Event, damage: list[str]) -> None:
-    if (header["format"], header.get("version")) != (FORMAT, VERSION):
-        damage.append(
-            f"It says that it is a {quote(header['format'])} of version "
-            f"{quote(header.get('version'))}. This program knows version {VERSION} of {FORMAT!r}: "
-            "what is shown may be wrong."
-        )

@@ -116,6 +116,9 @@ def sweep_data(
         _grouping(runs, by, fields=fields, several=len(domains) > 1)
         for by in (("planner",), *single, *every)
     ]
+    models = field_values("model", runs)
+    facets = [field for field in TRIAL_FIELDS[1:] if field != "model" or len(models) > 1]
+    pairs = ((record["planner"], record["domain"]) for record in runs.all)
     errors = Counter(trial.error for trial in trials if trial.error)
     success = Counter(record["success"] for record in runs.done)
     return {
@@ -137,27 +140,20 @@ def sweep_data(
         "groupings": groupings,
         "ungrouped": len(fields[_MOST_GROUPINGS:]),
         "domains": list(domains),
-        "absent": _absent(sweep, runs),
-        "trials": _columns(trials[:MOST_ROWS], ("planner", *_facets(runs), *fields)),
+        "absent": {
+            planner: {domain: asdict(absence) for domain, absence in reasons.items()}
+            for planner, reasons in absences(sweep, pairs).items()
+        },
+        "trials": _columns(trials[:MOST_ROWS], ("planner", *facets, *fields)),
         "unlisted": len(trials[MOST_ROWS:]),
         "errors": [[_cut(error), count] for error, count in errors.most_common(_MOST_ERRORS)],
         "other_errors": max(0, len(errors) - _MOST_ERRORS),
-        "provenance": [_made_with(provenance) for provenance in provenances.values()],
+        # The prompts are in the traces, too.
+        "provenance": [
+            {key: _plain(value) for key, value in provenance.items() if key != "prompts"}
+            for provenance in provenances.values()
+        ],
     }
-
-
-def _absent(sweep: Mapping[str, Any], runs: Runs) -> dict[str, Any]:
-    missing = absences(sweep, ((record["planner"], record["domain"]) for record in runs.all))
-    return {
-        planner: {domain: asdict(absence) for domain, absence in reasons.items()}
-        for planner, reasons in missing.items()
-    }
-
-
-def _facets(runs: Runs) -> tuple[str, ...]:
-    """The fields beside the planner that every table of trials has."""
-    models = len(field_values("model", runs)) > 1
-    return tuple(field for field in TRIAL_FIELDS[1:] if field != "model" or models)
 
 
 def _grouping(
@@ -289,8 +285,3 @@ def _outcome(trial: ListedTrial) -> str:
     if status != "done":
         return "failed" if status == "failed" else "not run"
     return {True: "success", False: "no success", None: "not judged"}[trial.record["success"]]
-
-
-def _made_with(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """A provenance without the prompts, which are in the traces too."""
-    return {key: _plain(value) for key, value in provenance.items() if key != "prompts"}
