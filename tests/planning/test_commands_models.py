@@ -45,8 +45,8 @@ def test_list_says_what_is_fetched(models_cache, fetched_model):
     }
     code, out, _ = invoke_models("list")
     assert code == 0
-    said = [line.split()[-2] for line in out.splitlines() if " MB " in line]
-    assert said == ["yes" if name == NAME else "no" for name in CATALOGUE]
+    fetched = [line.split()[-2] for line in out.splitlines() if " MB " in line]
+    assert fetched == ["yes" if name == NAME else "no" for name in CATALOGUE]
 
 
 @pytest.mark.parametrize("arguments", [["path"], ["fetch"], ["fetch", "--verify"]])

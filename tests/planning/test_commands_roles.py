@@ -27,11 +27,11 @@ class Served:
 
     def __init__(self):
         self.engines = []
-        self.says = lambda number: "even" if number % 10 == 7 else parity(number)
+        self.answer_to = lambda number: "even" if number % 10 == 7 else parity(number)
 
     def __call__(self, config, *, encoder, beside):
         identity = ModelIdentity(name=config.model, revision="r1", dtype="float32")
-        script = lambda request: written(self.says(number_in(request)))  # noqa: E731
+        script = lambda request: written(self.answer_to(number_in(request)))  # noqa: E731
         self.engines.append(LoadedEngine(script, identity=identity))
         return self.engines[-1]
 
@@ -70,35 +70,35 @@ def invoke(*arguments):
 
 def right_by_hand(role, count):
     drawn = draw_exercises(ParityMaker(ROLES), role, count=count, seed=0)
-    numbers = [int(one.prompt[-1].content.split()[1]) for one in drawn]
+    numbers = [int(request.prompt[-1].content.split()[1]) for request in drawn]
     return sum(number % 10 != 7 for number in numbers)
 
 
 def test_every_role_is_measured_and_kept(served, tmp_path):
     ended = invoke("minecraft", "--questions", "40", "--json")
     assert (ended.exit_code, served.asked) == (0, 40 * len(ROLES)), ended.stderr
-    said = json.loads(ended.stdout)
-    assert {key: said[key] for key in ("domain", "model", "seed")} == {
+    printed = json.loads(ended.stdout)
+    assert {key: printed[key] for key in ("domain", "model", "seed")} == {
         "domain": "minecraft",
         "model": "smollm2-135m-instruct",
         "seed": 0,
     }
-    assert list(said["roles"]) == list(ROLES)
-    for role, one in said["roles"].items():
-        assert (one["questions"], one["right"]) == (40, right_by_hand(role, 40))
-        assert one["share"] == one["right"] / 40
-        assert 0 < one["low"] < one["share"] <= one["high"] <= 1
-        assert one["tokens"] > 0
-        assert one["seconds"] >= 0
-        wrong = {"expected": "odd", "said": "even", "count": 40 - one["right"]}
-        assert one["confusions"] == [wrong] * (one["right"] < 40)
-        kinds = one["kinds"]["material"]
+    assert list(printed["roles"]) == list(ROLES)
+    for role, measured in printed["roles"].items():
+        assert (measured["questions"], measured["right"]) == (40, right_by_hand(role, 40))
+        assert measured["share"] == measured["right"] / 40
+        assert 0 < measured["low"] < measured["share"] <= measured["high"] <= 1
+        assert measured["tokens"] > 0
+        assert measured["seconds"] >= 0
+        wrong = {"expected": "odd", "said": "even", "count": 40 - measured["right"]}
+        assert measured["confusions"] == [wrong] * (measured["right"] < 40)
+        kinds = measured["kinds"]["material"]
         assert [kinds[value]["questions"] for value in ("held out", "seen")] == [20, 20]
-    judged = said["roles"]["feasibility"]["kinds"]["verdict"]
+    judged = printed["roles"]["feasibility"]["kinds"]["verdict"]
     assert judged["feasible"]["share"] == 1.0
-    assert said["rates"]["feasibility"]["rates"]["feasible"] == 1.0
-    assert said["rates"]["feasibility"]["rates"]["infeasible"] < 1.0
-    with Ledger.open(tmp_path / said["folder"]) as ledger:
+    assert printed["rates"]["feasibility"]["rates"]["feasible"] == 1.0
+    assert printed["rates"]["feasibility"]["rates"]["infeasible"] < 1.0
+    with Ledger.open(tmp_path / printed["folder"]) as ledger:
         rows = list(ledger.rows())
         assert [row.result.trial.settings["role"] for row in rows] == list(ROLES)
         assert ledger.read_events(rows[0])
@@ -121,18 +121,18 @@ def test_the_same_measurement_is_read_again_and_another_one_asks_only_what_is_ne
 
 def test_two_models_get_the_same_questions(served):
     arguments = ("minecraft", "--role", "reward", "--questions", "10", "--json")
-    one, other = (json.loads(invoke(*arguments, "--model", name).stdout) for name in ("m", "n"))
+    first, second = (json.loads(invoke(*arguments, "--model", name).stdout) for name in ("m", "n"))
     hashes = []
-    for said in (one, other):
-        with Ledger.open(Path(said["folder"])) as ledger:
+    for printed in (first, second):
+        with Ledger.open(Path(printed["folder"])) as ledger:
             hashes.append(ledger.trials[0].settings["exercises_sha256"])
     assert hashes[0] == hashes[1]
-    assert one["folder"] != other["folder"]
+    assert first["folder"] != second["folder"]
 
 
 def words_of(ended):
     with Ledger.open(Path(json.loads(ended.stdout)["folder"])) as ledger:
-        return {one.settings["role"]: one.settings["words"] for one in ledger.trials}
+        return {trial.settings["role"]: trial.settings["words"] for trial in ledger.trials}
 
 
 def test_a_model_is_asked_in_the_words_that_it_was_taught(served, monkeypatch):
@@ -143,17 +143,17 @@ def test_a_model_is_asked_in_the_words_that_it_was_taught(served, monkeypatch):
     assert words_of(invoke(*asked)) == {"reward": "taught", "propose": "general"}
     assert set(words_of(invoke(*asked, "--words", "general")).values()) == {"general"}
     maker.taught_words = "other words today"
-    said = invoke(*asked)
-    assert set(words_of(said).values()) == {"general"}
-    assert "was taught other words" in said.stderr
+    ended = invoke(*asked)
+    assert set(words_of(ended).values()) == {"general"}
+    assert "was taught other words" in ended.stderr
 
 
 def test_a_model_that_was_taught_the_general_words_is_asked_without_a_remark(served, monkeypatch):
     monkeypatch.setattr(roles_module, "GENERAL_WORDS", TAUGHT.words_sha256[0])
     asked = ("minecraft", "--role", "reward", "--questions", "2", "--model", "a-taught-one")
-    said = invoke(*asked, "--json")
-    assert words_of(said) == {"reward": "general"}
-    assert "other words" not in said.stderr
+    ended = invoke(*asked, "--json")
+    assert words_of(ended) == {"reward": "general"}
+    assert "other words" not in ended.stderr
 
 
 def test_what_is_printed(served):
@@ -163,8 +163,8 @@ def test_what_is_printed(served):
     lines = ended.stdout.splitlines()
     right = right_by_hand("feasibility", 10)
     both = right + right_by_hand("propose", 10)
-    said = f"{both} of 20 answers of smollm2-135m-instruct are right: {both / 20:.0%}."
-    assert lines[0] == said
+    heading = f"{both} of 20 answers of smollm2-135m-instruct are right: {both / 20:.0%}."
+    assert lines[0] == heading
     rows = {line.split()[1]: line.split()[3:8:2] for line in lines if "│" in line}
     assert list(rows) == ["feasibility", "propose"]
     assert rows["feasibility"] == [str(right), "10", f"{10 * right}%"]
@@ -198,19 +198,19 @@ def test_search_at_a_model_s_own_rates_without_the_model(served, tmp_path):
     run = ("run", "too", "--task", "cook-meat", "--model", "none", "--set", f"roles={file}")
     planned = command(*run, "--json")
     assert (planned.exit_code, served.asked) == (0, asked), planned.stderr
-    said = json.loads(planned.stdout)
-    assert said["usage"]["total"]["calls"] == 0
-    oracles = {one["role"]: one["oracle"] for one in said["oracles"]}
+    printed = json.loads(planned.stdout)
+    assert printed["usage"]["total"]["calls"] == 0
+    oracles = {rule["role"]: rule["oracle"] for rule in printed["oracles"]}
     assert oracles["feasibility"] == {**kept["feasibility"], "unit": "answer"}
     assert oracles["propose"]["rate"] == kept["propose"]["rate"]
-    assert json.loads(command(*run, "--json").stdout)["plan"] == said["plan"]
+    assert json.loads(command(*run, "--json").stdout)["plan"] == printed["plan"]
     other = command("run", "cot", *run[2:])
     assert other.exit_code == 1
     assert "decompose" not in kept
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("minecarft",), "unknown domain 'minecarft'; did you mean minecraft"),
         (("textgame",), "no planner has exercises in textgame: nothing can be measured"),
@@ -225,23 +225,23 @@ def test_search_at_a_model_s_own_rates_without_the_model(served, tmp_path):
         (("minecraft", "--ledger", "a.py/b"), "a.py is not a folder that can be written"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(served, tmp_path, arguments, said):
+def test_what_cannot_be_measured_is_one_line(served, tmp_path, arguments, message):
     (tmp_path / "a.py").write_text("")
     ended = invoke(*arguments)
     assert (ended.exit_code, ended.stdout, served.engines) == (2, "", [])
     (line,) = ended.stderr.splitlines()
     assert line.startswith("error: ")
-    assert said in line
+    assert message in line
     assert sorted(path.name for path in tmp_path.iterdir()) in (["a.py"], ["a.py", "cache"])
 
 
 def test_a_role_that_fails_leaves_no_rates(served, tmp_path):
-    def says(number):
+    def answer_to(number):
         if number >= 1000:
             raise ServingError("the prompt is too long")
         return parity(number)
 
-    served.says = says
+    served.answer_to = answer_to
     file = tmp_path / "rates.yaml"
     arguments = ("minecraft", "--role", "reward", "--questions", "4", "--out", file)
     ended = invoke(*arguments, "--ledger", "kept")
@@ -268,8 +268,8 @@ def test_only_roles_measure_measures(served, tmp_path):
         "settings: {role: [reward, repair], questions: 6}\n"
     )
     ended = command("sweep", "run", file, "--json")
-    said = json.loads(ended.stdout)
-    assert (said["done"], said["failed"], served.asked) == (0, 2, 0)
+    printed = json.loads(ended.stdout)
+    assert (printed["done"], printed["failed"], served.asked) == (0, 2, 0)
     status = json.loads(command("sweep", "status", "sweeps/compare", "--json").stdout)
-    assert all("measure with `llm-planning roles measure`" in one for one in status["errors"])
+    assert all("measure with `llm-planning roles measure`" in error for error in status["errors"])
     assert command("run", "measure", "--domain", "minecraft", "--model", "none").exit_code == 2

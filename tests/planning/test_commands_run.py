@@ -126,12 +126,12 @@ def test_more_is_seen_when_asked_for(opened):
 )
 def test_what_the_world_said_of_each_step_stands_there_once(arguments, step, verdict):
     report = json.loads(invoke(*arguments, "--model", "none", "--json").stdout)
-    shown = invoke(*arguments, "--model", "none").stdout
-    assert step in shown
-    assert verdict in shown
-    assert "Cost: no model was asked" in shown
-    for number, one in enumerate(report["steps"], start=1):
-        assert shown.count(f" {number}. {one['action']}") == 1
+    printed = invoke(*arguments, "--model", "none").stdout
+    assert step in printed
+    assert verdict in printed
+    assert "Cost: no model was asked" in printed
+    for number, taken in enumerate(report["steps"], start=1):
+        assert printed.count(f" {number}. {taken['action']}") == 1
 
 
 def test_two_models_share_the_roles(opened):
@@ -183,12 +183,12 @@ def test_code_of_the_user_s_own_that_fails_is_told_with_its_place(opened, tmp_pa
     )
     result = invoke(f"{own}:mine", "--task", "milk-a-cow")
     assert (result.exit_code, result.stdout) == (1, "")
-    said = f"error: {own}, line 4: ZeroDivisionError: division by zero\n"
-    assert result.stderr == said
+    message = f"error: {own}, line 4: ZeroDivisionError: division by zero\n"
+    assert result.stderr == message
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("tooo",), "too"),
         ((), "too"),
@@ -209,10 +209,10 @@ def test_code_of_the_user_s_own_that_fails_is_told_with_its_place(opened, tmp_pa
         (("cot", "--set", "roles=nowhere.yaml"), "neither llm nor rules"),
     ],
 )
-def test_a_wrong_name_costs_nothing_and_is_explained(opened, arguments, says):
+def test_a_wrong_name_costs_nothing_and_is_explained(opened, arguments, message):
     result = invoke(*arguments)
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not opened
 
@@ -232,7 +232,7 @@ def test_a_failing_engine_exits_with_one(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "says"),
+    ("arguments", "code", "message"),
     [
         (("--task", "zork1"), 1, "set games=FOLDER"),
         (("--set", "game=/no/such.z5"), 1, "/no/such.z5 does not exist"),
@@ -241,12 +241,12 @@ def test_a_failing_engine_exits_with_one(monkeypatch):
         (("--task", "zork"), 2, "did you mean zork1"),
     ],
 )
-def test_a_game_that_cannot_be_opened_is_one_line(opened, arguments, code, says):
+def test_a_game_that_cannot_be_opened_is_one_line(opened, arguments, code, message):
     result = invoke("puct", *arguments)
     assert result.exit_code == code
     assert result.stderr.startswith("error: ")
     assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize("error", [TextGameError, WorkerLostError])
@@ -260,16 +260,16 @@ def test_a_game_that_fails_while_it_is_played_is_one_line(opened, monkeypatch, e
 
 
 @pytest.mark.parametrize(
-    ("file", "code", "says"),
+    ("file", "code", "message"),
     [("missing/known.json", 2, "missing is missing"), ("known.json", 1, "known.json")],
 )
 @pytest.mark.parametrize("planner", ["xenon", "xenon-cooking"])
-def test_a_file_to_save_in_that_will_not_do(opened, tmp_path, planner, file, code, says):
+def test_a_file_to_save_in_that_will_not_do(opened, tmp_path, planner, file, code, message):
     (tmp_path / "known.json").write_text("{")
     result = invoke(planner, "--set", f"save={tmp_path / file}")
     assert result.exit_code == code
     assert result.stderr.startswith("error: ")
-    assert says in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
     assert (tmp_path / "known.json").read_text() == "{"
 

@@ -140,8 +140,8 @@ def test_a_second_run_has_nothing_to_do_and_loads_no_model(served, file):
     assert invoke("run", file).exit_code == 0
     result = invoke("run", file, "--json")
     assert result.exit_code == 0, result.output
-    said = json.loads(result.stdout)
-    assert (said["total"], said["kept"], said["done"]) == (12, 12, 0)
+    printed = json.loads(result.stdout)
+    assert (printed["total"], printed["kept"], printed["done"]) == (12, 12, 0)
     assert len(served.configs) == 1
 
 
@@ -230,14 +230,14 @@ def test_a_full_disk_ends_the_sweep_and_says_what_is_kept(served, file, monkeypa
 def test_a_dry_run_lists_and_estimates_and_records_nothing(served, file, tmp_path):
     result = invoke("run", file, "--dry-run", "--samples", "2", "--json")
     assert result.exit_code == 0, result.output
-    said = json.loads(result.stdout)
-    assert said["total"] == len(said["trials"]) == 12
-    assert said["kinds"] == [
+    printed = json.loads(result.stdout)
+    assert printed["total"] == len(printed["trials"]) == 12
+    assert printed["kinds"] == [
         {"planner": "cot", "d": 2, "tasks": 2, "trials": 6},
         {"planner": "cot", "d": 3, "tasks": 2, "trials": 6},
     ]
-    assert said["estimate"]["calls"] == 12
-    assert said["estimate"]["completion_tokens"] == 12 * (len(ANSWER) + 1)
+    assert printed["estimate"]["calls"] == 12
+    assert printed["estimate"]["completion_tokens"] == 12 * (len(ANSWER) + 1)
     assert served.asked == 2
     assert not (tmp_path / "sweeps").exists()
     # Of twelve questions two are in the response cache.
@@ -281,18 +281,18 @@ def test_deterministic_with_such_kernels_keeps_the_batch(served, file, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("run", "missing.yaml"), "missing.yaml"),
         (("run", "{file}", "--ray-workers", "2"), "--executor ray"),
         (("report", "sweeps/small", "--by", "tasc"), "task"),
     ],
 )
-def test_what_does_not_exist_is_explained(served, file, arguments, says):
+def test_what_does_not_exist_is_explained(served, file, arguments, message):
     assert invoke("run", file).exit_code == 0
     result = invoke(*(argument.replace("{file}", str(file)) for argument in arguments))
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
 
 

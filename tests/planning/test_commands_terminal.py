@@ -25,7 +25,7 @@ from llm_serving.request import Completion, ModelIdentity, Usage
 from llm_serving.stores import EncoderIdentity, ResponseCache, VectorCache
 
 EVIL = "a\x1b]0;t\x07\x1b[2J\x9b1m\u202e[/x][link=http://y]b[/link] :smile:"
-SHOWN = r"a\x1b]0;t\x07\x1b[2J\x9b1m\u202e[/x][link=http://y]b[/link] :smile:"
+HARMLESS = r"a\x1b]0;t\x07\x1b[2J\x9b1m\u202e[/x][link=http://y]b[/link] :smile:"
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def harmless(text):
     return text
 
 
-def shown(*arguments, code=0):
+def printed(*arguments, code=0):
     ended = invoke(*arguments)
     assert ended.exit_code == code, ended.output
     assert "\x1b" not in ended.output
@@ -59,31 +59,31 @@ def ledger(tmp_path):
 
 
 def test_errors_and_settings_of_a_ledger(ledger):
-    assert SHOWN in shown("sweep", "status", ledger)
-    assert SHOWN in shown("sweep", "report", ledger, "--by", "mode")
-    assert json.loads(shown("sweep", "status", ledger, "--json"))["errors"] == {
+    assert HARMLESS in printed("sweep", "status", ledger)
+    assert HARMLESS in printed("sweep", "report", ledger, "--by", "mode")
+    assert json.loads(printed("sweep", "status", ledger, "--json"))["errors"] == {
         f"ValueError: {EVIL}": 1
     }
-    shown("report", "paper", "too", "table2", "--from", ledger)
-    assert SHOWN in shown("sweep", "report", ledger, "--by", EVIL, code=2)
+    printed("report", "paper", "too", "table2", "--from", ledger)
+    assert HARMLESS in printed("sweep", "report", ledger, "--by", EVIL, code=2)
 
 
 def test_keys_and_metadata_of_an_index(tmp_path):
     index = EmbeddingIndex(3, metadata={"encoder": {"name": EVIL, "revision": EVIL}})
     index.add([EVIL], np.eye(3)[:1])
     index.save(tmp_path / "index")
-    assert SHOWN in shown("index", "search", tmp_path / "index", "sofa", code=1)
+    assert HARMLESS in printed("index", "search", tmp_path / "index", "sofa", code=1)
 
 
 def test_matches_of_an_index(tmp_path):
-    found = resolve("all-minilm-l6-v2")
-    encoder = {"name": "all-minilm-l6-v2", "revision": found.revision}
+    model = resolve("all-minilm-l6-v2")
+    encoder = {"name": "all-minilm-l6-v2", "revision": model.revision}
     index = EmbeddingIndex(384, metadata={"encoder": encoder})
     index.add([f"{EVIL}\n", "b"], np.eye(384)[:2])
     index.save(tmp_path / "index")
-    told = shown("index", "search", tmp_path / "index", EVIL)
-    assert told.count(SHOWN) == 2
-    assert len(told.splitlines()) == 3
+    lines = printed("index", "search", tmp_path / "index", EVIL)
+    assert lines.count(HARMLESS) == 2
+    assert len(lines.splitlines()) == 3
 
 
 def test_names_in_the_caches(tmp_path):
@@ -94,8 +94,8 @@ def test_names_in_the_caches(tmp_path):
     vectors = VectorCache(tmp_path / "cache" / "vectors-2.sqlite")
     vectors.put(EncoderIdentity(EVIL, EVIL), {"x": np.eye(384, dtype=np.float32)[0]})
     vectors.close()
-    told = shown("cache", "show")
-    assert told.count(SHOWN) >= 2
+    lines = printed("cache", "show")
+    assert lines.count(HARMLESS) >= 2
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_names_in_the_caches(tmp_path):
     ],
 )
 def test_what_is_typed(arguments):
-    assert r"\x1b]0;t" in shown(*arguments, code=2).replace("\\\\", "\\")
+    assert r"\x1b]0;t" in printed(*arguments, code=2).replace("\\\\", "\\")
 
 
 def test_names_of_planners_that_packages_announce(tmp_path, monkeypatch):
@@ -130,8 +130,8 @@ def test_names_of_planners_that_packages_announce(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     ended = invoke("run", "--list")
-    assert SHOWN in harmless(ended.stdout)
-    assert SHOWN in harmless(ended.stderr)
+    assert HARMLESS in harmless(ended.stdout)
+    assert HARMLESS in harmless(ended.stderr)
 
 
 def test_the_name_of_a_sweep_that_runs():
@@ -141,7 +141,7 @@ def test_the_name_of_a_sweep_that_runs():
     )
     with Display(SafeConsole(file=out, force_terminal=True, width=300), name=EVIL) as shows:
         shows(Progress(total=2, kept=0, done=1, failed=0, running=1, load=load))
-    assert SHOWN in harmless(out.getvalue())
+    assert HARMLESS in harmless(out.getvalue())
 
 
 def test_signs_of_life_and_bars(monkeypatch):
@@ -152,7 +152,7 @@ def test_signs_of_life_and_bars(monkeypatch):
     out = Terminal()
     with SafeConsole(file=out, force_terminal=True, width=300).waiting(EVIL):
         pass
-    assert SHOWN in harmless(out.getvalue())
+    assert HARMLESS in harmless(out.getvalue())
     drawn = Terminal()
     monkeypatch.setattr(sys, "stderr", drawn)
     monkeypatch.setenv("TERM", "xterm")
@@ -194,6 +194,6 @@ def test_what_is_logged():
         log.warning("%d", EVIL)
         log.warning("lost %s\nand found", EVIL)
     first, second, third = harmless(err.getvalue()).splitlines()
-    assert first == f"note: lost {SHOWN} and found"
-    assert second == f"note: again: ValueError: {SHOWN}"
+    assert first == f"note: lost {HARMLESS} and found"
+    assert second == f"note: again: ValueError: {HARMLESS}"
     assert third == "note: %d"

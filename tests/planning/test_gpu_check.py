@@ -72,10 +72,10 @@ def gone(process):
 
 
 def test_a_check_that_dies_or_hangs_ends_no_other(stand_in, tmp_path):
-    told = []
+    lines = []
     names = ["opens", "scores", "scores-v2", "closes", "machine", "kernel", "adapters"]
-    outcomes = run_checks(names, model="m", limit=2, notify=told.append, python=stand_in)
-    verdicts = {one.name: one.verdict for one in outcomes}
+    outcomes = run_checks(names, model="m", limit=2, notify=lines.append, python=stand_in)
+    verdicts = {outcome.name: outcome.verdict for outcome in outcomes}
     assert verdicts == {
         "opens": "right",
         "scores": "right",
@@ -85,7 +85,7 @@ def test_a_check_that_dies_or_hangs_ends_no_other(stand_in, tmp_path):
         "kernel": "not run",
         "adapters": "failed",
     }
-    by_name = {one.name: one for one in outcomes}
+    by_name = {outcome.name: outcome for outcome in outcomes}
     assert by_name["opens"].figures == {"runner": "V2"}
     assert by_name["scores-v2"].reason == "scores differ"
     assert by_name["closes"].reason == "exit code 1\nloading\nthe engine died"
@@ -95,12 +95,12 @@ def test_a_check_that_dies_or_hangs_ends_no_other(stand_in, tmp_path):
     _, worker, stream = log.split()
     assert stream == "ext://sys.stderr"
     assert gone(int(worker))
-    assert len(told) == 2 * len(names)
+    assert len(lines) == 2 * len(names)
     text = write_report(outcomes, tmp_path / "out" / "deep")
     assert (tmp_path / "out/deep/gpu-check.txt").read_text() == text
     assert "scores-v2              wrong" in text
     kept = json.loads((tmp_path / "out/deep/gpu-check.json").read_text())
-    assert [one["verdict"] for one in kept] == list(verdicts.values())
+    assert [outcome["verdict"] for outcome in kept] == list(verdicts.values())
 
 
 def test_answers_come_before_speed():

@@ -464,15 +464,15 @@ def test_damage_is_found_before_anything_is_recorded(folder):
     path = folder / LEDGER_FILE
     content = bytearray(path.read_bytes())
     pages = len(content) // 4096
-    found = 0
+    damages = 0
     for page in range(1, pages):
         harmed = bytearray(content)
         harmed[page * 4096 : page * 4096 + 64] = b"\xff" * 64
         path.write_bytes(harmed)
         with pytest.raises(LedgerError, match="is damaged"):
             Ledger.resume(folder, PROVENANCE)
-        found += 1
-    assert found == pages - 1 > 10
+        damages += 1
+    assert damages == pages - 1 > 10
     path.write_bytes(content)
     Ledger.resume(folder, PROVENANCE).close()
 

@@ -34,7 +34,7 @@ REFUSED_AT_ONCE = (
     *(f"{LEDGER_FILE}-wal is a pipe", f"{LEDGER_FILE}-shm is a pipe", "a view beside"),
 )
 """Beginnings of alterations that leave no ledger."""
-SAID = {
+REASONS = {
     "an endless view for sweep": "has other tables than version 3: restore",
     "no tables": "has other tables than version 3: restore",
     "an endless schema": "has a schema without an end: restore",
@@ -99,17 +99,17 @@ def readings(place):
 
 def refusals(folder):
     """Reading -> why it was refused."""
-    found = {}
+    messages = {}
     try:
         with Ledger.open(folder) as ledger:
             for name, read in readings(folder.parent).items():
                 try:
                     read(ledger)
                 except LedgerError as error:
-                    found[name] = str(error)
+                    messages[name] = str(error)
     except LedgerError as error:
-        found["open"] = str(error)
-    return found
+        messages["open"] = str(error)
+    return messages
 
 
 def test_the_good_one_is_read(folder):
@@ -120,21 +120,24 @@ def test_the_good_one_is_read(folder):
 @pytest.mark.parametrize("name", ALTERATIONS)
 def test_an_altered_ledger_is_read_and_resumed_or_refused_in_a_line(folder, name):
     ALTERATIONS[name](folder)
-    found = refusals(folder)
-    assert not any("free disk space" in said for said in found.values()) or "link to itself" in name
+    messages = refusals(folder)
+    assert (
+        not any("free disk space" in message for message in messages.values())
+        or "link to itself" in name
+    )
     if name in WITHOUT_CELLS:
         try:
             Ledger.resume(folder, PROVENANCE).close()
         except LedgerError as error:
-            found["resume"] = str(error)
-    assert all(said.isprintable() and ": " in said for said in found.values())
+            messages["resume"] = str(error)
+    assert all(message.isprintable() and ": " in message for message in messages.values())
     if name.startswith(REFUSED_AT_ONCE):
-        assert {"open", "resume"} <= found.keys()
-    assert name not in SAID or any(SAID[name] in said for said in found.values())
+        assert {"open", "resume"} <= messages.keys()
+    assert name not in REASONS or any(REASONS[name] in message for message in messages.values())
 
 
 def test_the_table_has_what_is_said():
-    assert SAID.keys() <= ALTERATIONS.keys()
+    assert REASONS.keys() <= ALTERATIONS.keys()
 
 
 def test_a_journal_of_a_stranger_removes_nothing(folder):
@@ -160,7 +163,7 @@ def test_traces_elsewhere_are_not_removed(folder, tmp_path):
 
 def test_a_link_for_a_trace_is_replaced_not_followed(folder, tmp_path):
     with Ledger.resume(folder, PROVENANCE) as ledger:
-        pending = next(one for one in ledger.trials if one.key not in ledger.finished())
+        pending = next(trial for trial in ledger.trials if trial.key not in ledger.finished())
         path = folder / "traces" / f"{pending.key}.jsonl.gz"
         path.symlink_to(tmp_path / "sentinel.txt")
         path.with_name(f"{path.name}.tmp").symlink_to(tmp_path / "sentinel.txt")
@@ -232,14 +235,16 @@ def test_what_no_reader_takes_is_not_written(tmp_path, changes):
 )
 def test_what_is_too_large_is_not_written(tmp_path, monkeypatch, why, changes):
     monkeypatch.setattr(trial_module, "LONGEST_TRACE", 1000)
-    said = rf"the planner too left a result that cannot be kept \({why}\): its plan, metrics and "
-    refused(tmp_path, said, **changes)
+    message = (
+        rf"the planner too left a result that cannot be kept \({why}\): its plan, metrics and "
+    )
+    refused(tmp_path, message, **changes)
 
 
-def refused(folder, said, **changes):
+def refused(folder, message, **changes):
     """Records a result that is not kept, whose trial can fail in its stead."""
     with Ledger.create(folder / "s", sweep_of_seeds(1), PROVENANCE) as ledger:
-        with pytest.raises(UnkeepableResultError, match=said):
+        with pytest.raises(UnkeepableResultError, match=message):
             ledger.record(
                 result_of(trial_number(0), **{"trace": {}, **changes}), attempt=1, final=True
             )
@@ -260,10 +265,10 @@ def refused(folder, said, **changes):
     ids=["trial", "sweep", "half a character"],
 )
 def test_a_sweep_that_no_reader_takes_is_not_begun(tmp_path, why, sweep):
-    said = {"name": "s", "retries": 0, "trials": []} | sweep
-    said["trials"] = [trial.to_json() for trial in said["trials"]]
+    content = {"name": "s", "retries": 0, "trials": []} | sweep
+    content["trials"] = [trial.to_json() for trial in content["trials"]]
     with pytest.raises(LedgerError, match=rf"cannot be kept in .* \({why}\): give fewer, shorter"):
-        Ledger.create(tmp_path / "s", said, PROVENANCE)
+        Ledger.create(tmp_path / "s", content, PROVENANCE)
     assert not (tmp_path / "s").exists()
 
 
@@ -286,11 +291,11 @@ def test_rows_are_those_of_when_they_were_asked_for(tmp_path):
         for seed in range(2):
             ledger.record(result_of(trial_number(seed)), attempt=1, final=True)
         slow = [ledger.rows(), two.rows()]
-        found = [[next(rows).key] for rows in slow]
+        keys_read = [[next(rows).key] for rows in slow]
         ledger.record(result_of(trial_number(2)), attempt=1, final=True)
-        for rows, keys in zip(slow, found, strict=True):
+        for rows, keys in zip(slow, keys_read, strict=True):
             keys.extend(row.key for row in rows)
-        assert found == [[trial_number(seed).key for seed in range(2)]] * 2
+        assert keys_read == [[trial_number(seed).key for seed in range(2)]] * 2
         assert len(list(two.rows())) == 3
 
 

@@ -22,7 +22,7 @@ STEPS = (
 )
 
 
-def live(folder, said):
+def live(folder, report):
     """One process of a sweep: does what is left, and says so after each step that is done."""
     if (folder / LEDGER_FILE).exists():
         ledger = Ledger.resume(folder, PROVENANCE, sweep=sweep_of_seeds(2))
@@ -33,7 +33,7 @@ def live(folder, said):
             key = result.trial.key
             if key not in ledger.finished() and ledger.attempts().get(key, 0) == attempt - 1:
                 ledger.record(result, attempt=attempt, final=final)
-            said()
+            report()
         return ledger.content_digest()
 
 
@@ -65,7 +65,10 @@ def kill_at_every_call(place, stride):
         shutil.rmtree(folder)
 
     return kill_everywhere(
-        at_call, lambda number, said: live(place / str(number), said), look_and_go_on, stride=stride
+        at_call,
+        lambda number, report: live(place / str(number), report),
+        look_and_go_on,
+        stride=stride,
     )
 
 
@@ -209,9 +212,9 @@ def fill_the_disk(place):
 
 
 def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(tmp_path):
-    said = apart(fill_the_disk, tmp_path / "s")
-    assert len(said) > 5
-    for line in said:
+    lines = apart(fill_the_disk, tmp_path / "s")
+    assert len(lines) > 5
+    for line in lines:
         assert f"the ledger {tmp_path / 's' / LEDGER_FILE} cannot be used (" in line
         assert "free disk space there" in line
         assert "nothing that was recorded is lost" in line

@@ -28,12 +28,12 @@ def swept(here):
     return write_ledger(here / "sweeps" / "too-table2", results)
 
 
-def told(*arguments):
+def report_paper(*arguments):
     return invoke("report", "paper", *arguments)
 
 
 def test_lists_tables_with_what_is_measured(here):
-    result = told("too")
+    result = report_paper("too")
     assert result.exit_code == 0
     for text in ("table2", "figure3", "planning #APIs", "pass@B", "ReAct-Option"):
         assert text in result.stdout
@@ -42,7 +42,7 @@ def test_lists_tables_with_what_is_measured(here):
 
 
 def test_lists_tables_as_json(here):
-    listed = json.loads(told("too", "--json").stdout)
+    listed = json.loads(report_paper("too", "--json").stdout)
     tables = {table["name"]: table for table in listed["tables"]}
     assert {"table1", "table2", "table4", "table5", "figure3", "oracles"} <= set(tables)
     assert tables["table2"]["cited"] == []
@@ -51,7 +51,7 @@ def test_lists_tables_as_json(here):
 
 
 def test_prints_markdown(swept):
-    result = told("too", "table2")
+    result = report_paper("too", "table2")
     assert result.exit_code == 0
     assert "| ToO | 2 runs | 0.9k | 0.09k [0.09k, 0.09k] |" in result.stdout
     assert "| ReAct-Option | 0 runs | 0.03k | – |" in result.stdout
@@ -61,20 +61,23 @@ def test_prints_markdown(swept):
 
 def test_reads_another_folder(swept, here):
     swept.rename(here / "elsewhere")
-    result = told("too", "table2", "--from", "elsewhere")
+    result = report_paper("too", "table2", "--from", "elsewhere")
     assert result.exit_code == 0
     assert "| ToO | 2 runs |" in result.stdout
 
 
 @pytest.mark.parametrize("name", ["too.parquet", "too.csv"])
 def test_reads_an_export_of_the_sweep(swept, here, name):
-    whole, as_values = told("too", "table2").stdout, told("too", "table2", "--json").stdout
+    whole, as_values = (
+        report_paper("too", "table2").stdout,
+        report_paper("too", "table2", "--json").stdout,
+    )
     assert invoke("sweep", "export", "sweeps/too-table2", "--out", name).exit_code == 0
     swept.rename(here / "gone")
-    result = told("too", "table2", "--from", name)
+    result = report_paper("too", "table2", "--from", name)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == whole.replace("(sweeps/too-table2)", f"({name})")
-    read = json.loads(told("too", "table2", "--from", name, "--json").stdout)
+    read = json.loads(report_paper("too", "table2", "--from", name, "--json").stdout)
     assert read["rows"] == json.loads(as_values)["rows"]
     (of_runs,) = read["provenance"].values()
     assert (of_runs["commit"], of_runs["model.name"]) == ("0123abc", "scripted")
@@ -82,34 +85,34 @@ def test_reads_an_export_of_the_sweep(swept, here, name):
 
 def test_reads_the_exports_of_the_published_pages(here):
     exports = Path(__file__).parents[2] / "docs" / "results" / "exports"
-    result = told("xenon", "table5", "--from", str(exports / "xenon-table5.parquet"))
+    result = report_paper("xenon", "table5", "--from", str(exports / "xenon-table5.parquet"))
     assert (result.exit_code, result.stderr) == (0, "")
     assert "15 runs" in result.stdout
 
 
 def test_a_file_that_is_no_export_is_refused(here):
     (here / "x.parquet").write_text("no table")
-    result = told("too", "table2", "--from", "x.parquet")
+    result = report_paper("too", "table2", "--from", "x.parquet")
     assert (result.exit_code, result.stdout) == (1, "")
     assert len(result.stderr.splitlines()) == 1
     assert "cannot read x.parquet" in result.stderr
 
 
 def test_prints_json_with_provenance(swept):
-    result = told("too", "table2", "--json")
+    result = report_paper("too", "table2", "--json")
     (line,) = result.stdout.splitlines()
     report = json.loads(line)
     assert list(report["provenance"].values()) == [PROVENANCE]
     assert report["rows"][3]["cells"]["planning-calls"]["measured"]["runs"] == 2
     verdict = report["verdict"]
-    assert f"**{verdict['text']}**" in told("too", "table2").stdout.splitlines()[:6]
+    assert f"**{verdict['text']}**" in report_paper("too", "table2").stdout.splitlines()[:6]
     assert verdict["text"].startswith(f"{verdict['hold']} of {verdict['measured']} printed figures")
     assert 0 < verdict["measured"] < verdict["printed"]
 
 
 def test_writes_csv_and_picture(swept, here):
     (here / "t.csv").write_text("old")
-    result = told("too", "table2", "--csv", "t.csv", "--plot", "t.png")
+    result = report_paper("too", "table2", "--csv", "t.csv", "--plot", "t.png")
     assert result.exit_code == 0
     with (here / "t.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 4 * 6
@@ -118,13 +121,13 @@ def test_writes_csv_and_picture(swept, here):
 
 
 def test_writes_to_nothing_but_files(swept):
-    result = told("too", "table2", "--csv", "/dev/null")
+    result = report_paper("too", "table2", "--csv", "/dev/null")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "that is not a regular file" in result.stderr
 
 
 def test_a_sweep_that_was_not_run(here):
-    result = told("too", "table2")
+    result = report_paper("too", "table2")
     assert result.exit_code == 1
     assert "no sweep was run in sweeps/too-table2" in result.stderr
     for name in ("too/table2", "too/table2-small"):
@@ -134,11 +137,11 @@ def test_a_sweep_that_was_not_run(here):
 
 def test_a_smaller_sweep_that_was_run_is_proposed(here):
     write_ledger(here / "sweeps" / "too-table2-small", [result_of(trial_of("too"))])
-    assert "--from sweeps/too-table2-small" in told("too", "table2").stderr
+    assert "--from sweeps/too-table2-small" in report_paper("too", "table2").stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("tou",), 2, "unknown paper 'tou'; did you mean too"),
         (("too", "table3"), 2, "unknown table 'table3' of too; did you mean table"),
@@ -148,18 +151,18 @@ def test_a_smaller_sweep_that_was_run_is_proposed(here):
         (("too", "table2", "--from", "empty"), 1, "empty"),
     ],
 )
-def test_errors_are_one_message(here, arguments, code, said):
+def test_errors_are_one_message(here, arguments, code, message):
     (here / "empty").mkdir()
-    result = told(*arguments)
+    result = report_paper(*arguments)
     assert result.exit_code == code
     assert result.stderr.startswith("error: ")
     assert len(result.stderr.splitlines()) == 1
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 
 def test_a_ledger_of_another_sweep(here):
     write_ledger(here / "other", [result_of(trial_of("xenon"))])
-    result = told("too", "table2", "--from", "other")
+    result = report_paper("too", "table2", "--from", "other")
     assert result.exit_code == 1
     assert "no run for too table2; its planners are xenon" in result.stderr

@@ -129,8 +129,8 @@ def measured(configs, folder, results=RESULTS, pending=PENDING, table="table9"):
 
 
 def test_golden_markdown(configs, tmp_path):
-    made = measured(configs, tmp_path / "sweep")
-    assert markdown(made, sweep="sweeps/made", verbose=True) == GOLDEN
+    table = measured(configs, tmp_path / "sweep")
+    assert markdown(table, sweep="sweeps/made", verbose=True) == GOLDEN
 
 
 def test_details_stand_there_only_when_asked_for(configs, tmp_path):
@@ -145,8 +145,8 @@ def test_details_stand_there_only_when_asked_for(configs, tmp_path):
 
 
 def test_a_difference_holds_beyond_chance_on_the_printed_side(configs, tmp_path):
-    made = measured(configs, tmp_path / "sweep")
-    (drawn,) = made.differences
+    table = measured(configs, tmp_path / "sweep")
+    (drawn,) = table.differences
 
     def compared(published, low, high):
         estimate = Estimate(value=(low + high) / 2, low=low, high=high, n=9, method="t")
@@ -161,10 +161,10 @@ def test_a_difference_holds_beyond_chance_on_the_printed_side(configs, tmp_path)
         compared("12", -1.0, 3.0),
         compared(None, 1.0, 3.0),
     )
-    counts = verdict_counts(replace(made, differences=beside))
+    counts = verdict_counts(replace(table, differences=beside))
     assert (counts["differences"], counts["beyond_chance"]) == (5, 4)
     assert (counts["differences_printed"], counts["differences_hold"]) == (4, 2)
-    assert verdict_text(replace(made, differences=beside)).endswith(
+    assert verdict_text(replace(table, differences=beside)).endswith(
         " 4 of 5 differences are beyond chance, 2 of 4 on the side that the paper prints."
     )
 
@@ -179,8 +179,8 @@ def test_cells_count_what_is_missing(configs, tmp_path):
 
 
 def test_csv_holds_every_cell_unrounded(configs, tmp_path):
-    made = measured(configs, tmp_path / "sweep")
-    rows = list(csv.DictReader(io.StringIO(as_csv(made))))
+    table = measured(configs, tmp_path / "sweep")
+    rows = list(csv.DictReader(io.StringIO(as_csv(table))))
     assert len(rows) == 9
     assert {(row["paper"], row["table"]) for row in rows} == {("paper", "table9")}
     of = {(row["row"], row["column"]): row for row in rows}
@@ -198,14 +198,14 @@ def test_csv_holds_every_cell_unrounded(configs, tmp_path):
 
 
 def test_json_says_the_same(configs, tmp_path):
-    made = measured(configs, tmp_path / "sweep")
-    told = json.loads(json.dumps(as_json(made)))
-    assert told["runs"] == {"done": 7, "failed": 1, "pending": 1, "outside": 0}
-    cell = told["rows"][2]["cells"]["calls"]
+    table = measured(configs, tmp_path / "sweep")
+    values = json.loads(json.dumps(as_json(table)))
+    assert values["runs"] == {"done": 7, "failed": 1, "pending": 1, "outside": 0}
+    cell = values["rows"][2]["cells"]["calls"]
     assert (cell["published"], cell["published_value"]) == ("0.9k", 900.0)
     assert cell["measured"]["estimate"]["reason"] == "one run only in 1 of 2 groups"
-    assert told["differences"][0]["estimate"]["value"] == 29.0
-    assert told["settings"][1] == {"label": "factor k", "paper": "5", "here": ["1", "3"]}
+    assert values["differences"][0]["estimate"]["value"] == 29.0
+    assert values["settings"][1] == {"label": "factor k", "paper": "5", "here": ["1", "3"]}
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
@@ -232,12 +232,12 @@ def test_rows_of_each_take_the_values_that_the_runs_have(configs, tmp_path):
         """,
     )
     results = [too(k=1, calls=4), too(k=3, calls=8), cot()]
-    made = measured(configs, tmp_path / "sweep", results, ())
-    assert [line.label for line in made.lines] == ["ToO, k=1, d=2", "ToO, k=3, d=2"]
-    assert [line.cell("calls").measured.estimate.value for line in made.lines] == [4, 8]
-    assert made.left_out == ("ToO, k=1, d=4", "ToO, k=3, d=4")
-    assert made.outside == 1
-    text = markdown(made, sweep="s", verbose=True)
+    table = measured(configs, tmp_path / "sweep", results, ())
+    assert [line.label for line in table.lines] == ["ToO, k=1, d=2", "ToO, k=3, d=2"]
+    assert [line.cell("calls").measured.estimate.value for line in table.lines] == [4, 8]
+    assert table.left_out == ("ToO, k=1, d=4", "ToO, k=3, d=4")
+    assert table.outside == 1
+    text = markdown(table, sweep="s", verbose=True)
     assert "Not in this sweep: 2 of 4 rows" in text
     assert "1 of the sweep belong to no row" in text
 
@@ -260,8 +260,8 @@ def test_tasks_may_be_rows_and_methods_columns(configs, tmp_path):
     assert mine.cell("cot").published_value == pytest.approx(2 / 3)
     assert cook.cell("cot").measured.estimate.value == 2.0
     # A column that takes part of its line's runs says how many.
-    made = measured(configs, tmp_path / "sweep2")
-    assert "(2 runs)" in markdown(made, sweep="s", verbose=True)
+    table = measured(configs, tmp_path / "sweep2")
+    assert "(2 runs)" in markdown(table, sweep="s", verbose=True)
 
 
 def test_the_best_run_of_each_task(configs, tmp_path):
@@ -330,12 +330,12 @@ def test_no_interval_of_a_cost_is_below_zero_but_that_of_a_difference_is(configs
     )
     results = [too(seed=seed, calls=calls) for seed, calls in enumerate((0, 0, 9))]
     results += [cot(seed=seed, calls=3) for seed in range(3)]
-    made = measured(configs, tmp_path / "sweep", results, ())
-    (line,) = made.lines
+    table = measured(configs, tmp_path / "sweep", results, ())
+    (line,) = table.lines
     cost, mean = (line.cell(key).measured.estimate for key in ("calls", "mean"))
     assert (cost.value, cost.low, cost.high) == (3.0, 0.0, mean.high)
     assert mean.low < 0
-    (compared,) = made.differences
+    (compared,) = table.differences
     assert compared.difference.estimate.low == mean.low - 3
 
 
@@ -390,13 +390,13 @@ def test_tasks_of_one_seed_are_one_unit(configs, tmp_path):
         for run, won_of_four in zip((too, cot), wins, strict=True)
         for task, won in ((f"t{number}", number < won_of_four) for number in range(4))
     ]
-    made = measured(configs, tmp_path / "sweep", results, ())
-    by_seed, by_pair = (one.difference for one in made.differences)
+    table = measured(configs, tmp_path / "sweep", results, ())
+    by_seed, by_pair = (compared.difference for compared in table.differences)
     known = scipy.stats.ttest_1samp([1.0, 0.5, 0.25], 0).confidence_interval(0.95)
     assert (by_seed.estimate.n, by_pair.estimate.n) == (3, 12)
     assert by_seed.estimate.value == pytest.approx(by_pair.estimate.value)
     assert by_seed.estimate.low == pytest.approx(known.low)
-    assert "] (3 seeds) |" in markdown(made, sweep="s", verbose=True)
+    assert "] (3 seeds) |" in markdown(table, sweep="s", verbose=True)
 
 
 @pytest.mark.parametrize("unit", ["settings.k", "settings.nothing"])
@@ -440,8 +440,8 @@ def test_a_row_is_tested_against_another(configs, tmp_path):
         *(cot(seed=seed, success=False, failure="budget") for seed in range(2, 5)),
         *(cot(seed=seed, success=False, failure="other") for seed in range(5, 10)),
     ]
-    made = measured(configs, tmp_path / "sweep", results, ())
-    first, second, paper = made.lines
+    table = measured(configs, tmp_path / "sweep", results, ())
+    first, second, paper = table.lines
     assert first.cell("p").measured is None  # the same runs on both sides
     assert paper.cell("odds").measured is None
     # 8 of 10 against 2 of 10: the odds are 4 and 1/4.
@@ -451,13 +451,13 @@ def test_a_row_is_tested_against_another(configs, tmp_path):
     assert second.cell("p").measured.estimate.value == pytest.approx(expected)
     lost = second.cell("lost").measured
     assert (lost.estimate.value, lost.runs, lost.without) == (0.3, 10, 0)
-    text = markdown(made, sweep="s", verbose=True)
+    text = markdown(table, sweep="s", verbose=True)
     # Wald: 0.8 ± 1.96 · √(0.8 · 0.2 / 10), cut at 1
     assert "| ToO k=3 | 10 runs | 9 / 10 | 80% [55, 100] |" in text
     assert "| | paper | first − second |" in text
     assert "| lost: too − cot | 4.29 | -30% [" in text
     assert "| SR: too − cot | – | 60% [" in text
-    assert as_json(made)["differences"][0]["published"] == 4.29
+    assert as_json(table)["differences"][0]["published"] == 4.29
 
 
 PASSED = """
@@ -474,14 +474,14 @@ rows:
 """
 
 
-def spent(made, planning, execution, won, **trial):
-    return made(success=won, planning=planning, execution=execution, **trial)
+def spent(build, planning, execution, won, **trial):
+    return build(success=won, planning=planning, execution=execution, **trial)
 
 
 def of_budget(configs, folder, results):
     add_table(configs, PASSED)
-    made = measured(configs, folder, results, ())
-    return made, *(line.cell("passed").measured for line in made.lines)
+    table = measured(configs, folder, results, ())
+    return table, *(line.cell("passed").measured for line in table.lines)
 
 
 def test_a_budget_pays_for_complete_runs_in_the_order_of_their_seeds(configs, tmp_path):
@@ -516,12 +516,12 @@ def test_seeds_that_run_out_before_the_budget_are_counted(configs, tmp_path):
         spent(cot, 1, 0, True, task="swim"),  # without a run of ToO it has no budget
         cot(task="shear", seed=1, failed=True),
     ]
-    made, own, other = of_budget(configs, tmp_path / "sweep", results)
+    table, own, other = of_budget(configs, tmp_path / "sweep", results)
     assert own.estimate.value == 1.0
     assert (other.estimate.value, other.groups) == (pytest.approx(1 / 3), 3)
     assert (other.unspent, other.without, other.failed) == (1, 1, 1)
     assert "1 of 3 ran out of seeds before B was spent; 1 without a value)" in markdown(
-        made, sweep="s", verbose=True
+        table, sweep="s", verbose=True
     )
 
 
@@ -546,9 +546,9 @@ def test_an_odds_ratio_that_is_not_finite(configs, tmp_path):
             for seed, success in enumerate([False, None])
         ),
     ]
-    made = measured(configs, tmp_path / "sweep", results, ())
+    table = measured(configs, tmp_path / "sweep", results, ())
     assert "– (no finite value: a count is 0; 1 without a value)" in markdown(
-        made, sweep="s", verbose=True
+        table, sweep="s", verbose=True
     )
 
 
@@ -556,13 +556,13 @@ def test_a_template_of_its_own(configs, tmp_path):
     (configs / "paper" / "table9.md.j2").write_text(
         '{% extends "paper_report.md.j2" %}{% block heading %}# Mine\n{% endblock %}'
     )
-    made = measured(configs, tmp_path / "sweep")
-    text = markdown(made, sweep="s", verbose=True)
+    table = measured(configs, tmp_path / "sweep")
+    text = markdown(table, sweep="s", verbose=True)
     assert text.startswith("# Mine\n")
     assert "| ToO | 3 runs" in text
     (configs / "paper" / "table9.md.j2").write_text("{{ nothing.there.is }}")
     with pytest.raises(TemplateFileError, match=r"table9\.md\.j2"):
-        markdown(made, sweep="s", verbose=True)
+        markdown(table, sweep="s", verbose=True)
 
 
 def test_bars_in_labels_do_not_break_the_table(configs, tmp_path):
@@ -596,7 +596,7 @@ def test_a_metric_that_no_run_has(configs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("metrics", "measure", "said"),
+    ("metrics", "measure", "message"),
     [
         ({"x": "high"}, "mean: metrics.x", "'high' in a run of cot, not a number"),
         ({"x": float("nan")}, "mean: metrics.x", "nan in a run of cot, not a number"),
@@ -605,7 +605,7 @@ def test_a_metric_that_no_run_has(configs, tmp_path):
         ({"x": 0.5}, "rate: metrics.x", "0.5 in a run of cot, neither true nor false"),
     ],
 )
-def test_what_cannot_be_measured(configs, tmp_path, metrics, measure, said):
+def test_what_cannot_be_measured(configs, tmp_path, metrics, measure, message):
     add_table(
         configs,
         f"""
@@ -614,7 +614,7 @@ def test_what_cannot_be_measured(configs, tmp_path, metrics, measure, said):
         rows: [{{label: all, where: {{}}}}]
         """,
     )
-    with pytest.raises(MeasureError, match=said):
+    with pytest.raises(MeasureError, match=message):
         measured(configs, tmp_path / "sweep", [cot(**metrics)], ())
 
 
@@ -627,8 +627,8 @@ def test_a_ledger_of_something_else(configs, tmp_path):
 
 
 def test_nothing_was_run_yet(configs, tmp_path):
-    made = measured(configs, tmp_path / "sweep", (), PENDING)
-    assert "| ToO | 0 runs, 1 not run yet |" in markdown(made, sweep="s", verbose=True)
+    table = measured(configs, tmp_path / "sweep", (), PENDING)
+    assert "| ToO | 0 runs, 1 not run yet |" in markdown(table, sweep="s", verbose=True)
 
 
 def test_pairs_that_differ_in_more_than_is_paired_are_refused(configs, tmp_path):
@@ -652,10 +652,10 @@ def test_a_side_without_results_has_no_pairs_yet(configs, tmp_path, unfinished, 
         """,
     )
     results = [too(k=1, nodes=1), too(k=3, nodes=0), *unfinished]
-    made = measured(configs, tmp_path / "sweep", results, [trial_of("cot", task="mine", seed=1)])
-    (compared,) = made.differences
+    table = measured(configs, tmp_path / "sweep", results, [trial_of("cot", task="mine", seed=1)])
+    (compared,) = table.differences
     assert (compared.difference.estimate.n, compared.difference.alone) == (0, 2)
-    assert "0 pairs, 2 runs without a partner" in markdown(made, sweep="s", verbose=True)
+    assert "0 pairs, 2 runs without a partner" in markdown(table, sweep="s", verbose=True)
 
 
 def test_unknown_names_are_told_the_nearest(configs):

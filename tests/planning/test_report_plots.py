@@ -127,8 +127,8 @@ def test_lines_join_the_rows_that_look_alike(tmp_path):
     ]
     write_ledger(tmp_path / "sweep", results)
     with Ledger.open(tmp_path / "sweep") as ledger:
-        made = report(find_paper("p", tmp_path / "configs"), "f1", read_runs(ledger))
-    axes = draw(made).axes[0]
+        measured = report(find_paper("p", tmp_path / "configs"), "f1", read_runs(ledger))
+    axes = draw(measured).axes[0]
     drawn = [line.get_xydata().tolist() for line in axes.lines if len(line.get_xydata()) == 3]
     assert drawn == [[[1, 1], [2, 4], [3, 9]]] * 2
     assert axes.get_xlabel() == "k"
@@ -153,8 +153,8 @@ def test_texts_beside_marks_are_shared_where_these_cover_each_other(tmp_path):
     ]
     write_ledger(tmp_path / "sweep", results)
     with Ledger.open(tmp_path / "sweep") as ledger:
-        made = report(find_paper("p", tmp_path / "configs"), "f1", read_runs(ledger))
-    axes = draw(made).axes[0]
+        measured = report(find_paper("p", tmp_path / "configs"), "f1", read_runs(ledger))
+    axes = draw(measured).axes[0]
     beside = {(text.xy, text.get_text()) for text in axes.texts}
     assert beside == {((x, y), text) for x in (1, 9) for y, text in ((5, "1, 2"), (50, "3"))}
     assert axes.get_legend().get_title().get_text() == "beside a mark: k"
@@ -205,12 +205,12 @@ def drawn_lines(axes):
 
 
 def test_curves_go_through_the_columns_in_the_order_of_their_x(tmp_path):
-    made = curves_report(
+    measured = curves_report(
         tmp_path,
         "{kind: curves, x: steps, y: EGA, colour: planner, panels: "
         "[{title: both}, {title: A late, where: {planner: too}, columns: [late]}]}",
     )
-    both, late = draw(made).axes
+    both, late = draw(measured).axes
     assert drawn_lines(both) == [[5, 0.1, 10, 0.5], [5, 0.1, 10, 0.3]]
     assert drawn_lines(late) == [[10, 0.5]]
     assert [axes.get_title() for axes in (both, late)] == ["both", "A late"]
@@ -241,14 +241,14 @@ def test_a_curve_of_single_runs_has_no_band(tmp_path):
 @pytest.mark.parametrize(("panels", "shape"), [(1, (1, 1)), (4, (1, 4)), (5, (2, 3)), (8, (2, 4))])
 def test_many_panels_stand_in_rows(tmp_path, panels, shape):
     titles = ", ".join(f"{{title: p{number}}}" for number in range(panels))
-    made = curves_report(tmp_path, f"{{kind: curves, x: s, y: e, panels: [{titles}]}}")
-    axes = draw(made).axes
+    measured = curves_report(tmp_path, f"{{kind: curves, x: s, y: e, panels: [{titles}]}}")
+    axes = draw(measured).axes
     assert len(axes) == panels
     assert axes[0].get_subplotspec().get_gridspec().get_geometry() == shape
 
 
 @pytest.mark.parametrize(
-    ("plot", "said"),
+    ("plot", "message"),
     [
         ("{kind: bars}", "the x of column 'late' is for a plot of the kind curves"),
         ("{kind: curves, x: s}", "plot: curves need x and y"),
@@ -265,8 +265,8 @@ def test_many_panels_stand_in_rows(tmp_path, panels, shape):
         ("{kind: points, x: late, y: early, panels: [{}]}", "plot: panels are for curves"),
     ],
 )
-def test_curves_that_cannot_be_drawn(tmp_path, plot, said):
-    with pytest.raises(PublishedError, match=re.escape(said)):
+def test_curves_that_cannot_be_drawn(tmp_path, plot, message):
+    with pytest.raises(PublishedError, match=re.escape(message)):
         curves_report(tmp_path, plot)
 
 
@@ -321,7 +321,7 @@ def test_a_heat_map_has_a_cell_for_each_row_and_column(tmp_path):
         (1, 2): "×",
     }
     # Only the cell that no run can fill is grey.
-    assert [one.get_xy() for one in axes.patches] == [(0.5, 1.5)]
+    assert [patch.get_xy() for patch in axes.patches] == [(0.5, 1.5)]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["A", "B", "C"]
 
 

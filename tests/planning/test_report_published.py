@@ -163,15 +163,15 @@ WRONG = [
 ]
 
 
-def refused(path, text, said):
+def refused(path, text, message):
     path.write_text(text)
-    with pytest.raises(PublishedError, match=re.escape(said)) as caught:
+    with pytest.raises(PublishedError, match=re.escape(message)) as caught:
         load_table(path)
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize(("changes", "said"), WRONG)
-def test_a_wrong_file_is_told_by_key_and_remedy(tmp_path, changes, said):
+@pytest.mark.parametrize(("changes", "message"), WRONG)
+def test_a_wrong_file_is_told_by_key_and_remedy(tmp_path, changes, message):
     measure = changes.get("measure", "{mean: calls}")
     right = {
         "title": "t",
@@ -180,14 +180,14 @@ def test_a_wrong_file_is_told_by_key_and_remedy(tmp_path, changes, said):
     }
     keys = {key: text for key, text in (right | changes).items() if text and key != "measure"}
     text = "\n".join(f"{key}: {text}" for key, text in keys.items())
-    refused(tmp_path / "t.published.yaml", text, said)
+    refused(tmp_path / "t.published.yaml", text, message)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("[", "is not YAML"), ("just a text", "write a mapping")]
+    ("text", "message"), [("[", "is not YAML"), ("just a text", "write a mapping")]
 )
-def test_a_file_that_is_no_mapping(tmp_path, text, said):
-    refused(tmp_path / "t.published.yaml", text, said)
+def test_a_file_that_is_no_mapping(tmp_path, text, message):
+    refused(tmp_path / "t.published.yaml", text, message)
 
 
 def test_a_missing_file(tmp_path):
@@ -212,16 +212,16 @@ def shipped():
 
 @pytest.mark.parametrize(("paper", "table", "sweep"), list(shipped()))
 def test_the_sweeps_that_come_with_us_have_runs_for_every_row(paper, table, sweep):
-    told = paper.table(table)
+    published = paper.table(table)
     trials = load_sweep(sweep).trials
-    runs = Runs(pending=tuple(trial_record(trial) for trial in trials)).select(told.where)
+    runs = Runs(pending=tuple(trial_record(trial) for trial in trials)).select(published.where)
     assert len(runs.pending) == len(trials)
-    for row in told.rows:
+    for row in published.rows:
         if row.where is not None:
             assert runs.select(row.where).pending, row.label
         for field in row.each or {}:
             assert any(field in record for record in runs.pending), field
-    for setup in (*paper.setup, *told.setup):
+    for setup in (*paper.setup, *published.setup):
         if not setup.field.startswith("role_models."):  # of sweeps that give a role its own model
             assert any(setup.field in record for record in runs.pending), setup.field
 

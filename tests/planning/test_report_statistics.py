@@ -199,10 +199,10 @@ def test_paired_proportions_agree_with_newcombes_example():
 
 
 def test_paired_proportions_turn_around_with_their_sides():
-    one = paired_proportions(pairs_of(5, 3, 1, 4))
-    other = paired_proportions(pairs_of(5, 1, 3, 4))
-    assert (one.value, *ends(one)) == pytest.approx(
-        (-other.value, -other.high, -other.low), abs=1e-12
+    forth = paired_proportions(pairs_of(5, 3, 1, 4))
+    back = paired_proportions(pairs_of(5, 1, 3, 4))
+    assert (forth.value, *ends(forth)) == pytest.approx(
+        (-back.value, -back.high, -back.low), abs=1e-12
     )
 
 

@@ -24,35 +24,35 @@ UNFINISHED = runs_of([*DONE, trial_record(trial_of("too", k=3, d=2, seed=2))])
 
 
 def test_groups_by_whatever_differs_but_tasks_and_seeds():
-    told = summary(UNFINISHED)
-    assert told.by == ("planner", "settings.k")
-    assert told.header == (
+    table = summary(UNFINISHED)
+    assert table.by == ("planner", "settings.k")
+    assert table.header == (
         *("planner", "k", "done", "failed", "not run"),
         *("success", "options", "calls", "tokens", "seconds"),
     )
-    assert [group.values for group in told.groups] == [("cot", None), ("too", 1), ("too", 3)]
-    assert [(group.done, group.failed, group.pending) for group in told.groups] == [
+    assert [group.values for group in table.groups] == [("cot", None), ("too", 1), ("too", 3)]
+    assert [(group.done, group.failed, group.pending) for group in table.groups] == [
         (1, 0, 0),
         (2, 0, 0),
         (1, 1, 1),
     ]
-    calls = told.groups[1].measured["calls"].estimate
+    calls = table.groups[1].measured["calls"].estimate
     assert (calls.value, calls.n) == (20.0, 2)
     assert calls.low == 0.0
     assert calls.high == pytest.approx(20 + 12.706205 * 10, rel=1e-6)  # t_{0.975, 1} s/√2
 
 
 def test_cells_are_texts():
-    told = summary(UNFINISHED)
-    assert told.cells[0] == ("cot", "–", "1", "0", "0", "not judged", "2", "1", "110", "2")
-    assert told.cells[2] == ("too", "3", "1", "1", "1", "100%", "2", "50", "5,500", "2")
-    assert all(len(cells) == len(told.header) for cells in told.cells)
+    table = summary(UNFINISHED)
+    assert table.cells[0] == ("cot", "–", "1", "0", "0", "not judged", "2", "1", "110", "2")
+    assert table.cells[2] == ("too", "3", "1", "1", "1", "100%", "2", "50", "5,500", "2")
+    assert all(len(cells) == len(table.header) for cells in table.cells)
 
 
 def test_groups_by_what_is_asked_in_short_names_too():
-    told = summary(RUNS, by=["k", "task"])
-    assert told.by == ("settings.k", "task")
-    assert [group.values for group in told.groups] == [(None, "mine"), (1, "mine"), (3, "mine")]
+    table = summary(RUNS, by=["k", "task"])
+    assert table.by == ("settings.k", "task")
+    assert [group.values for group in table.groups] == [(None, "mine"), (1, "mine"), (3, "mine")]
 
 
 def test_some_runs_that_nobody_judged():

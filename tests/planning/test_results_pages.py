@@ -41,10 +41,10 @@ def test_no_table_is_typed():
 
 @pytest.mark.slow
 def test_all_kept_data_are_shown(pages):
-    shown = "\n".join(pages.values())
+    text = "\n".join(pages.values())
     kept = [*RESULTS.glob("exports/*.parquet"), *RESULTS.glob("exports/**/*.csv")]
     assert kept
-    assert [file.name for file in kept if f"/{file.name})" not in shown] == []
+    assert [file.name for file in kept if f"/{file.name})" not in text] == []
 
 
 def test_kept_data_name_no_files_and_no_machines():
@@ -130,8 +130,8 @@ def test_a_difference_is_told_in_points():
     ids=["nothing published", "one row only cited", "unequal runs"],
 )
 def test_what_all_rows_have_in_common_is_said_once(heads, rows, table):
-    made = results_pages.Source(source="Made up: 10 runs.", heads=heads, rows=rows)
-    assert made.table == table
+    source = results_pages.Source(source="Made up: 10 runs.", heads=heads, rows=rows)
+    assert source.table == table
 
 
 def test_a_part_of_a_table_has_one_side_of_its_figures():
@@ -187,7 +187,7 @@ def test_check_names_what_differs(tmp_path, monkeypatch, capsys):
 def test_journeys_have_their_description_length(pages):
     """725 cities and 25,421 flights: n² log2(n) bits, and log2(n) bits for each flight."""
     runs = results_pages.read_runs(RESULTS / "exports" / "travel-small.parquet")
-    bits = {one["planner"]: one[results_pages.BITS] for one in runs.done}
+    bits = {run["planner"]: run[results_pages.BITS] for run in runs.done}
     each = math.log2(725)
     assert bits == {"l-policy": 725**2 * each, "l-model": 25_421 * each}
     table = pages[RESULTS / "llm_mcts" / "description-length.md"].partition("## Accuracy")[2]
@@ -208,8 +208,8 @@ def test_what_is_not_exported_is_left_out_and_told(tmp_path, monkeypatch, capsys
     (tmp_path / name).write_bytes((RESULTS / "exports" / name).read_bytes())
     capsys.readouterr()
     assert description_length.main([str(picture)]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert [line.split()[0] for line in told] == [
+    notes = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in notes] == [
         f"{name}.parquet" for name in description_length.NAMES[1:]
     ]
     assert picture.read_bytes().startswith(b"<?xml")

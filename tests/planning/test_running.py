@@ -53,11 +53,11 @@ class Line(Domain[int, str]):
         return Step(state)
 
 
-@planner("told", settings=Walk)
-async def told(run):
+@planner("echo", settings=Walk)
+async def echo(run):
     """Says what it was given."""
-    said = (run.domain, run.task, run.world.goal, str(run.settings.length), str(run.seed))
-    return Outcome(success=None, plan=said, metrics={}, trace={}, text="")
+    given = (run.domain, run.task, run.world.goal, str(run.settings.length), str(run.seed))
+    return Outcome(success=None, plan=given, metrics={}, trace={}, text="")
 
 
 class HasMap(Protocol):
@@ -66,7 +66,7 @@ class HasMap(Protocol):
     map: str
 
 
-MAPPED = replace(told, name="mapped", needs=(HasMap,))
+MAPPED = replace(echo, name="mapped", needs=(HasMap,))
 
 
 async def plan_of(prepared):
@@ -75,18 +75,18 @@ async def plan_of(prepared):
 
 async def test_a_domain_is_opened_with_its_own_settings_and_the_planner_has_its_own():
     line = spec_of(Line)
-    prepared = prepare(told, domain=line, task="left", settings={"domain.length": "5", "length": 4})
+    prepared = prepare(echo, domain=line, task="left", settings={"domain.length": "5", "length": 4})
     assert prepared.chosen.to_json() == {"length": 4, "domain.length": 5}
     assert await plan_of(prepared) == ("line", "left", "5 to the left", "4", "7")
-    first = prepare(told, domain=line, settings={})
+    first = prepare(echo, domain=line, settings={})
     assert await plan_of(first) == ("line", "right", "3 to the right", "2", "7")
 
 
 async def test_a_domain_that_is_open_is_taken_as_it_is():
-    prepared = prepare_with(told, Line("left", length=9), settings={"length": 1})
+    prepared = prepare_with(echo, Line("left", length=9), settings={"length": 1})
     assert await plan_of(prepared) == ("line", "left", "9 to the left", "1", "7")
     with pytest.raises(SettingsError, match=r"unknown setting 'domain\.length'"):
-        prepare_with(told, Line(), settings={"domain.length": 1})
+        prepare_with(echo, Line(), settings={"domain.length": 1})
     with pytest.raises(DomainError, match="needs a domain that has a map"):
         prepare_with(MAPPED, Line(), settings={})
 
@@ -96,22 +96,22 @@ async def test_an_open_domain_has_the_names_that_a_sweep_would_give_it():
     assert (prepared.domain.name, prepared.task) == ("minecraft", "cook-meat")
     prepared = prepare_with("uct", trap_door(), settings={})
     assert (prepared.domain.name, prepared.task) == ("textgame", "textgame")
-    told_of = Line()
-    told_of.task = 3
-    assert prepare_with(told, told_of, settings={}).task == "line"
+    line = Line()
+    line.task = 3
+    assert prepare_with(echo, line, settings={}).task == "line"
 
 
 def test_where_a_planner_cannot_plan_is_said_in_one_way():
     line = spec_of(Line)
-    said = "planner mapped needs a domain that has a map; line does not"
-    assert why_unfit(MAPPED, line) == said
-    assert why_unfit(told, line) is None
-    with pytest.raises(DomainError, match=f"{said}: docs/extending.md says how to add `map`"):
+    message = "planner mapped needs a domain that has a map; line does not"
+    assert why_unfit(MAPPED, line) == message
+    assert why_unfit(echo, line) is None
+    with pytest.raises(DomainError, match=f"{message}: docs/extending.md says how to add `map`"):
         prepare(MAPPED, domain=line, settings={})
     with pytest.raises(DomainError, match="planner mapped needs a domain: name one"):
         prepare(MAPPED, settings={})
     with pytest.raises(UnknownTaskError, match="unknown task 'lift' of line; did you mean left"):
-        prepare(told, domain=line, task="lift", settings={})
+        prepare(echo, domain=line, task="lift", settings={})
 
 
 def test_a_task_tells_the_domain_where_only_one_has_it(monkeypatch):
@@ -123,7 +123,7 @@ def test_a_task_tells_the_domain_where_only_one_has_it(monkeypatch):
         prepare("too", task="coin-collector", settings={})
     listed(monkeypatch, DOMAINS, "kitchen", replace(spec_of(Line), tasks=("cook-meat",)))
     with pytest.raises(DomainError, match="'cook-meat' is in the domains minecraft and line"):
-        prepare(told, task="cook-meat", settings={})
+        prepare(echo, task="cook-meat", settings={})
 
 
 async def test_a_run_is_told_with_its_answer_or_its_error():

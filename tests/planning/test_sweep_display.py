@@ -27,7 +27,7 @@ def console_of(*, terminal):
     return Console(file=io.StringIO(), force_terminal=terminal, width=200)
 
 
-def shown_on(console):
+def text_on(console):
     return console.file.getvalue()
 
 
@@ -83,21 +83,21 @@ def test_the_speed_between_rare_looks_is_a_mean():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "says"),
+    ("seconds", "text"),
     [(0.4, "0 s"), (59.4, "59 s"), (185, "3:05 min"), (3599.6, "1:00 h"), (25920, "7:12 h")],
 )
-def test_clock(seconds, says):
-    assert clock(seconds) == says
+def test_clock(seconds, text):
+    assert clock(seconds) == text
 
 
 def test_a_terminal_gets_a_live_picture():
     console = console_of(terminal=True)
     with Display(console, name="too-scaling") as display:
         display(HALF)
-    said = shown_on(console)
-    assert "too-scaling" in said
-    assert "50 of 100" in said
-    assert "20+3" in said
+    text = text_on(console)
+    assert "too-scaling" in text
+    assert "50 of 100" in text
+    assert "20+3" in text
 
 
 def test_a_pipe_gets_nothing(monkeypatch):
@@ -105,7 +105,7 @@ def test_a_pipe_gets_nothing(monkeypatch):
     console = console_of(terminal=False)
     with Display(console, name="too-scaling") as display:
         display(HALF)
-    assert shown_on(console) == ""
+    assert text_on(console) == ""
 
 
 def test_showing_costs_less_than_a_hundredth(monkeypatch):

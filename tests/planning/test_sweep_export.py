@@ -57,8 +57,8 @@ def test_a_parquet_file_has_the_golden_types_and_the_values_of_the_csv_file(ledg
         for row, cells in zip(table.to_pylist(), csv.DictReader(file), strict=True):
             assert row.pop("started") == datetime.fromisoformat(cells.pop("started"))
             texts = {name: json.dumps(value) for name, value in row.items() if value is not None}
-            said = {name: row[name] for name in texts if isinstance(row[name], str)}
-            assert texts | said == {name: cell for name, cell in cells.items() if cell}
+            written = {name: row[name] for name in texts if isinstance(row[name], str)}
+            assert texts | written == {name: cell for name, cell in cells.items() if cell}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

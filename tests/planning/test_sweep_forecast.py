@@ -101,32 +101,32 @@ def test_samples_are_spread_over_kinds_and_tasks(count):
 
 def test_a_sweep_costs_what_its_kinds_cost():
     # 8 trials each of 10, 20, 100 and 200 tokens.
-    found = forecast_of(trials_of(("cot", "too"), ds=(1, 2)), 4)
-    assert found.cost.completion_tokens == 8 * 330
-    assert found.cost.calls == 32 * 3
-    assert found.cost.prompt_tokens == 32 * 7
-    assert found.samples == 4
-    assert found.seconds > 0
+    expected = forecast_of(trials_of(("cot", "too"), ds=(1, 2)), 4)
+    assert expected.cost.completion_tokens == 8 * 330
+    assert expected.cost.calls == 32 * 3
+    assert expected.cost.prompt_tokens == 32 * 7
+    assert expected.samples == 4
+    assert expected.seconds > 0
 
 
 def test_a_kind_without_a_sample_costs_what_its_planner_s_others_cost():
     trials = trials_of(("cot", "too"), ds=(1, 3))
     chosen = [trials[0], *[trial for trial in trials if trial.planner == "too"][:1]]
     executor = Executor(PricedPool())
-    found = forecast(trials, samples=chosen, executor=executor, watch=lambda _: None)
-    assert found.cost.completion_tokens == 16 * 10 + 16 * 100
+    expected = forecast(trials, samples=chosen, executor=executor, watch=lambda _: None)
+    assert expected.cost.completion_tokens == 16 * 10 + 16 * 100
 
 
 def test_failed_samples_are_told_and_not_counted():
-    found = forecast_of(trials_of(("cot", "too")), 2, broken=("too",))
-    assert found.failed == {"E: broken": 1}
-    assert found.cost.completion_tokens == 16 * 10
+    expected = forecast_of(trials_of(("cot", "too")), 2, broken=("too",))
+    assert expected.failed == {"E: broken": 1}
+    assert expected.cost.completion_tokens == 16 * 10
     nothing = forecast_of(trials_of(("too",)), 2, broken=("too",))
     assert nothing.cost is None
     assert nothing.seconds is None
 
 
 def test_answers_from_the_cache_tell_nothing_of_the_time():
-    found = forecast_of(trials_of(), 2, free=True)
-    assert found.cost.completion_tokens == 80
-    assert found.seconds is None
+    expected = forecast_of(trials_of(), 2, free=True)
+    assert expected.cost.completion_tokens == 80
+    assert expected.seconds is None

@@ -207,7 +207,7 @@ def test_no_model_is_one_model_however_it_is_written(load, written):
     (other,) = load(given=text + f"{MODEL}}}").trials
     assert other.role_models == {"dynamics": "none"}
     excluded = f"[none, {MODEL}], exclude: {{model: {written}}}}}"
-    assert [one.model for one in load(given=text + excluded).trials] == [MODEL]
+    assert [trial.model for trial in load(given=text + excluded).trials] == [MODEL]
 
 
 @pytest.mark.parametrize(("exclude", "left"), EXCLUSIONS)

@@ -81,7 +81,7 @@ class Tape:
     def number(self, below):
         return (self.rest.pop() if self.rest else 0) % below
 
-    def one_of(self, choices):
+    def choice(self, choices):
         return choices[self.number(len(choices))]
 
     def value(self, depth=0):
@@ -91,9 +91,9 @@ class Tape:
             case 3:
                 return [self.value(depth + 1) for _ in inner]
             case 4:
-                return {str(self.one_of(SCALARS)): self.value(depth + 1) for _ in inner}
+                return {str(self.choice(SCALARS)): self.value(depth + 1) for _ in inner}
             case _:
-                return self.one_of(SCALARS)
+                return self.choice(SCALARS)
 
 
 FIVE = 5
@@ -152,25 +152,25 @@ def test_what_is_damaged_below_was_whole(complaint, content):
 @given(tapes)
 def test_one_mistake_is_always_named(complaint, five):
     for tape in five:
-        content = json.loads(json.dumps(tape.one_of(WHOLE)))
-        place = tape.one_of(
+        content = json.loads(json.dumps(tape.choice(WHOLE)))
+        place = tape.choice(
             [place for place in places(content) if isinstance(place, dict) and place]
         )
-        key = tape.one_of(list(place))
-        match tape.one_of(["unknown", "misspelt", "twice", "impossible"]):
+        key = tape.choice(list(place))
+        match tape.choice(["unknown", "misspelt", "twice", "impossible"]):
             case "unknown":
-                named = "x" + "".join(tape.one_of("abcxyz_") for _ in range(tape.number(12)))
+                named = "x" + "".join(tape.choice("abcxyz_") for _ in range(tape.number(12)))
                 place[named] = tape.value()
             case "misspelt":
                 at = tape.number(len(key) + 1)
-                named = key[:at] + tape.one_of("qQ7_") + key[at:]
+                named = key[:at] + tape.choice("qQ7_") + key[at:]
                 place[named] = place.pop(key)
             case "twice":
                 named = key
                 place[f"{key}\0"] = tape.value()
             case _:
                 named = key
-                place[key] = tape.one_of([[[{}]], {"zzz": 1}, {"from": 2, "to": 1}])
+                place[key] = tape.choice([[[{}]], {"zzz": 1}, {"from": 2, "to": 1}])
         message = complaint(dumped(content).replace(b'\\u0000": ', b'": '))
         assert message is not None
         assert named in message
@@ -181,13 +181,13 @@ def test_one_mistake_is_always_named(complaint, five):
 @given(tapes)
 def test_anything_anywhere(complaint, five):
     for tape in five:
-        content = json.loads(json.dumps(tape.one_of([*WHOLE, {}])))
+        content = json.loads(json.dumps(tape.choice([*WHOLE, {}])))
         for _ in range(1 + tape.number(3)):
-            place = tape.one_of(list(places(content)))
+            place = tape.choice(list(places(content)))
             if isinstance(place, list):
                 place[tape.number(2) :] = [tape.value() for _ in range(tape.number(3))]
             else:
-                place[tape.one_of([*KEYS, *map(str, place)])] = tape.value()
+                place[tape.choice([*KEYS, *map(str, place)])] = tape.value()
         complaint(dumped(content))
 
 
@@ -195,8 +195,8 @@ def test_anything_anywhere(complaint, five):
 @given(tapes)
 def test_any_text(complaint, five):
     for tape in five:
-        head = tape.one_of(["", "planners: too\ntasks: cook-meat\n"])
-        text = head + "".join(tape.one_of(TOKENS) for _ in range(len(tape.rest)))
+        head = tape.choice(["", "planners: too\ntasks: cook-meat\n"])
+        text = head + "".join(tape.choice(TOKENS) for _ in range(len(tape.rest)))
         complaint(text.encode())
 
 
@@ -205,10 +205,10 @@ def test_any_text(complaint, five):
 @given(tapes)
 def test_any_bytes(complaint, five):
     for tape in five:
-        content = bytearray(dumped(tape.one_of(WHOLE)))
+        content = bytearray(dumped(tape.choice(WHOLE)))
         for _ in range(1 + tape.number(4)):
             begin = (tape.number(256) * 256 + tape.number(256)) % (len(content) + 1)
             end = begin + tape.number(4)
-            lowest, span = tape.one_of([(32, 95), (32, 95), (32, 95), (0, 256)])
+            lowest, span = tape.choice([(32, 95), (32, 95), (32, 95), (0, 256)])
             content[begin:end] = bytes(lowest + tape.number(span) for _ in range(tape.number(4)))
         complaint(bytes(content))

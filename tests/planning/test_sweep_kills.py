@@ -41,7 +41,7 @@ def sweep_of(trials):
         )
         for number in range(trials)
     ]
-    return {"name": "killed", "retries": RETRIES, "trials": [one.to_json() for one in listed]}
+    return {"name": "killed", "retries": RETRIES, "trials": [trial.to_json() for trial in listed]}
 
 
 def engines_of(trial):
@@ -58,7 +58,7 @@ def engines_of(trial):
     return Engines(ScriptedEngine(answer, delay=lambda _: number % 3 / 1000))
 
 
-def run(folder, sweep, said):
+def run(folder, sweep, report):
     """Runs the sweep from wherever it is; says so for every trial that is recorded."""
     begun = (folder / LEDGER_FILE).exists()
     ledger = Ledger.resume(folder, {}) if begun else Ledger.create(folder, sweep, {})
@@ -67,7 +67,7 @@ def run(folder, sweep, said):
     def watch(progress):
         nonlocal known
         here = progress.done + progress.failed
-        said(here - known)
+        report(here - known)
         known = here
 
     async def main():
@@ -99,14 +99,14 @@ def content(folder):
         }
 
 
-def kill_one_and_not_the_other(place, trials, kills, seed):
+def kill_and_compare(place, trials, kills, seed):
     """Kills a sweep at moments spread over its length; what it and an undisturbed one came to."""
     scheduler.RETRY_AFTER = 0.02
     killed, whole = Path(place) / "killed", Path(place) / "whole"
     sweep, draw = sweep_of(trials), random.Random(seed)
     run(Path(place) / "first", sweep_of(1), lambda _: None)  # imports what every fork would
     for kill in range(kills):
-        child = Child(lambda said: run(killed, sweep, said))
+        child = Child(lambda report: run(killed, sweep, report))
         if draw.random() < 0.2:
             time.sleep(draw.uniform(0, 0.08))  # while the ledger is made or opened
         else:
@@ -116,8 +116,8 @@ def kill_one_and_not_the_other(place, trials, kills, seed):
         assert struck, f"the sweep was over after {kill} of {kills} kills"
     with Ledger.open(killed) as ledger:
         left = trials - len(ledger.finished())
-    _, resumed = Child(lambda said: run(killed, sweep, said)).end()
-    assert Child(lambda said: run(whole, sweep, said)).end() == (False, trials)
+    _, resumed = Child(lambda report: run(killed, sweep, report)).end()
+    assert Child(lambda report: run(whole, sweep, report)).end() == (False, trials)
     heavy = sorted({"torch", "vllm", "transformers"} & set(sys.modules))
     return content(killed), content(whole), left, resumed, heavy
 
@@ -126,9 +126,7 @@ def kill_one_and_not_the_other(place, trials, kills, seed):
 def test_trials_are_done_once_however_often_they_are_killed():
     trials, kills = 200, 10
     with tempfile.TemporaryDirectory(dir=in_memory()) as place:
-        killed, whole, left, resumed, heavy = apart(
-            kill_one_and_not_the_other, place, trials, kills, 1
-        )
+        killed, whole, left, resumed, heavy = apart(kill_and_compare, place, trials, kills, 1)
     assert heavy == []
     # The last run had some trials left, and ran no others.
     assert 0 < left == resumed < trials

@@ -20,11 +20,11 @@ def load(running, waiting=0, *, capacity=64, preempted=0, kv_usage=0.1):
 
 
 def limits(state, loads, *, trials=None):
-    found = []
-    for one in loads:
-        state = next_limit(state, one, trials=state.limit if trials is None else trials)
-        found.append(state.limit)
-    return found
+    chosen = []
+    for sample in loads:
+        state = next_limit(state, sample, trials=state.limit if trials is None else trials)
+        chosen.append(state.limit)
+    return chosen
 
 
 def test_it_begins_between_its_bounds():
@@ -35,11 +35,11 @@ def test_it_begins_between_its_bounds():
 
 def test_it_grows_halfway_into_the_room_until_the_first_sign():
     # 4 trials with 4 requests leave room for 60: 30 more; 34 leave 30: 15 more; 49, then 56.
-    state, found = first_limit(least=1, most=100), []
+    state, chosen = first_limit(least=1, most=100), []
     for _ in range(4):
         state = next_limit(state, load(state.limit), trials=state.limit)
-        found.append(state.limit)
-    assert found == [34, 49, 56, 60]
+        chosen.append(state.limit)
+    assert chosen == [34, 49, 56, 60]
 
 
 def test_a_trial_that_asks_several_things_at_once_takes_more_room():
@@ -71,8 +71,8 @@ def test_a_preemption_cuts_a_quarter_once():
 def test_after_a_sign_it_grows_by_one_in_calm_times():
     state = replace(first_limit(least=1, most=100), limit=40)
     cut = next_limit(state, load(40, preempted=2), trials=40)
-    found = limits(cut, [load(20, preempted=2)] * (2 * CALM))
-    assert found == [30] * (CALM - 1) + [31] * CALM + [32]
+    chosen = limits(cut, [load(20, preempted=2)] * (2 * CALM))
+    assert chosen == [30] * (CALM - 1) + [31] * CALM + [32]
 
 
 def test_requests_that_pile_up_cut_the_limit_and_passing_ones_do_not():
@@ -87,8 +87,8 @@ def test_requests_that_pile_up_cut_the_limit_and_passing_ones_do_not():
 
 def test_requests_that_wait_for_a_long_step_to_end_are_no_sign():
     # Before the end of the first step the engine counts everything as waiting.
-    found = limits(first_limit(least=1, most=100), [load(0, 4), load(0, 34)], trials=None)
-    assert found == [34, 49]
+    chosen = limits(first_limit(least=1, most=100), [load(0, 4), load(0, 34)], trials=None)
+    assert chosen == [34, 49]
 
 
 def test_the_bounds_hold():

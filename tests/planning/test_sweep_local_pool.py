@@ -41,24 +41,24 @@ def cot(seed=0, **changes):
 async def test_a_trial_s_result_is_its_planner_s_and_its_own_usage():
     engine = ScriptedEngine(SCRIPT)
     before = time.time()
-    one, other = await asyncio.gather(
+    first, second = await asyncio.gather(
         run_trial(cot(0), Engines(engine)), run_trial(cot(1), Engines(engine))
     )
-    assert one.trial == cot(0)
-    assert (one.status, one.success, one.plan, one.error) == (
+    assert first.trial == cot(0)
+    assert (first.status, first.success, first.plan, first.error) == (
         "done",
         False,
         ("mine 3 oak_log",),
         None,
     )
-    assert one.metrics["options_planned"] == 1
-    (fixed,) = one.prompts["decompose"]
+    assert first.metrics["options_planned"] == 1
+    (fixed,) = first.prompts["decompose"]
     assert fixed == engine.requests[0].prompt[0].content
-    assert one.usage["decompose"].calls == other.usage["decompose"].calls == 1
-    assert [step["option"] for step in one.trace["steps"]] == ["mine 3 oak_log"]
-    assert [event["type"] for event in one.events] == ["prompt", "role", "execution"]
-    assert before <= one.started <= time.time()
-    assert 0 < one.seconds < 60
+    assert first.usage["decompose"].calls == second.usage["decompose"].calls == 1
+    assert [step["option"] for step in first.trace["steps"]] == ["mine 3 oak_log"]
+    assert [event["type"] for event in first.events] == ["prompt", "role", "execution"]
+    assert before <= first.started <= time.time()
+    assert 0 < first.seconds < 60
 
 
 async def test_two_engines_add_up_and_may_depend_on_the_trial():
@@ -68,21 +68,21 @@ async def test_two_engines_add_up_and_may_depend_on_the_trial():
     )
     await asyncio.gather(pool.run(cot()), pool.run(cot(model="n")), pool.run(cot(1, model="n")))
     assert [len(engine.requests) for engine in engines.values()] == [1, 2]
-    assert pool.load().written_tokens == sum(one.written for one in engines.values()) > 0
+    assert pool.load().written_tokens == sum(engine.written for engine in engines.values()) > 0
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"planner": "coat"}, "UnknownNameError: unknown planner 'coat'"),
         ({"settings": {"d": 0}}, "SettingsError: setting d=0"),
         ({"task": "fly"}, "UnknownTaskError"),
     ],
 )
-async def test_what_a_planner_raises_is_a_failed_result(changes, says):
+async def test_what_a_planner_raises_is_a_failed_result(changes, message):
     result = await run_trial(cot(**changes), Engines(ScriptedEngine(SCRIPT)))
     assert result.status == "failed"
-    assert result.error.startswith(says)
+    assert result.error.startswith(message)
     assert any("Traceback" in line for line in result.trace["raised"])
     json.dumps(result.trace)
 

@@ -149,14 +149,14 @@ def command(*arguments):
     return [sys.executable, "-m", "llm_planning.cli", *map(str, arguments)]
 
 
-def said(*arguments, code=0):
+def printed(*arguments, code=0):
     """What a command says that runs nobody's code: it may run in this process."""
     ended = invoke(*arguments)
     assert ended.exit_code == code, ended.output
     return ended.stdout if code == 0 else ended.stderr
 
 
-def said_by_process(*arguments, code=0):
+def printed_by_process(*arguments, code=0):
     done = subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code == 0 else done.stderr
@@ -187,30 +187,30 @@ def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
     sweep.wait()
 
     ran = times_run(mine)
-    status = json.loads(said("sweep", "status", folder, "--json"))
+    status = json.loads(printed("sweep", "status", folder, "--json"))
     assert (status["total"], status["failed"]) == (80, 0)
     kept = status["done"]
     assert 7 <= kept < 80
-    said("sweep", "report", folder)
-    said("sweep", "export", folder, "--out", mine / "part.csv")
-    none = said("report", "paper", "too", "table2", "--from", folder, code=1)
+    printed("sweep", "report", folder)
+    printed("sweep", "export", folder, "--out", mine / "part.csv")
+    none = printed("report", "paper", "too", "table2", "--from", folder, code=1)
     assert "its planners are walk.py:walk" in none
     assert times_run(mine) == ran, "reading a ledger must not run the user's code"
 
     # What is resumed is what was begun.
     write(mine, rules_py=RULES + "\n    # edited\n")
-    refused = said_by_process("sweep", "resume", folder, "--no-cache", *TRUSTED, code=1)
+    refused = printed_by_process("sweep", "resume", folder, "--no-cache", *TRUSTED, code=1)
     assert "world.py is not what it was when the sweep began" in refused
     assert f"{kept} of 80 trials are recorded" in refused
     assert times_run(mine) == ran, "what has changed must not be run"
     write(mine, rules_py=RULES)
 
     resumed = json.loads(
-        said_by_process("sweep", "resume", folder, "--no-cache", *TRUSTED, "--json")
+        printed_by_process("sweep", "resume", folder, "--no-cache", *TRUSTED, "--json")
     )
     assert (resumed["kept"], resumed["done"], resumed["failed"]) == (kept, 80 - kept, 0)
-    report = json.loads(said("sweep", "report", folder, "--by", "stride", "--json"))
-    assert [(one["by"]["settings.stride"], one["done"]) for one in report["groups"]] == [
+    report = json.loads(printed("sweep", "report", folder, "--by", "stride", "--json"))
+    assert [(group["by"]["settings.stride"], group["done"]) for group in report["groups"]] == [
         (1, 40),
         (2, 40),
     ]

@@ -53,11 +53,11 @@ def test_everything_that_a_result_depends_on_is_gathered():
 
 
 def test_versions_are_those_of_the_installed_libraries():
-    found = versions()
-    assert found["python"] == platform.python_version()
+    installed = versions()
+    assert installed["python"] == platform.python_version()
     for library in ("llm-planning", "outlines-core"):
-        assert found[library] == importlib.metadata.version(library)
-    assert None not in found.values()
+        assert installed[library] == importlib.metadata.version(library)
+    assert None not in installed.values()
 
 
 def test_the_fixed_texts_of_a_role_are_those_of_its_prompts_each_once():
@@ -70,9 +70,9 @@ def test_the_fixed_texts_of_a_role_are_those_of_its_prompts_each_once():
 
 def test_a_role_that_words_every_question_anew_does_not_fill_the_ledger():
     events = [
-        one
+        event
         for number in range(3 * MOST_TEXTS)
-        for one in (
+        for event in (
             {"type": "prompt", "id": str(number), "text": f"State {number}"},
             {"type": "role", "role": "talk", "system": str(number)},
         )

@@ -14,7 +14,7 @@ from functools import partial
 import psutil
 import pytest
 from planted import ran
-from ray_pools import opened, stubbed, told_ray, until
+from ray_pools import opened, ray_variables, stubbed, until
 
 from llm_planning.experiments.executors import Answers, Models, RayExecutor, open_pool
 from llm_planning.experiments.grid import load_sweep
@@ -95,7 +95,7 @@ async def test_without_ray_the_remedy_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"address": "somewhere"}, "write auto, ray://host:port or host:port"),
         ({"address": "ray://127.0.0.1"}, "write auto, ray://host:port or host:port"),
@@ -105,10 +105,10 @@ async def test_without_ray_the_remedy_is_named(monkeypatch):
         ({"cpus_per_worker": 0}, "cpus_per_worker=0 is not possible"),
     ],
 )
-async def test_an_impossible_wish_is_refused_at_once(monkeypatch, options, says):
+async def test_an_impossible_wish_is_refused_at_once(monkeypatch, options, message):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     begun = time.monotonic()
-    with pytest.raises(RayPoolError, match=says):
+    with pytest.raises(RayPoolError, match=message):
         await RayPool.open(recipe=refusing, notify=print, **options)
     assert time.monotonic() - begun < 6
 
@@ -116,10 +116,10 @@ async def test_an_impossible_wish_is_refused_at_once(monkeypatch, options, says)
 def test_a_ray_that_listens_elsewhere_is_not_used(monkeypatch):
     monkeypatch.setattr(ray, "init", lambda **_: None)
     monkeypatch.setattr(ray, "nodes", lambda: [{"NodeManagerAddress": "192.0.2.2"}])
-    before = told_ray()
+    before = ray_variables()
     with pytest.raises(RayPoolError, match=r"it listens on 192\.0\.2\.2, where others could"):
         connect(None, cpus=1)
-    assert told_ray() == before
+    assert ray_variables() == before
 
 
 async def test_a_second_connection_is_refused(local_ray):
@@ -128,11 +128,11 @@ async def test_a_second_connection_is_refused(local_ray):
 
 
 async def test_engines_that_cannot_be_opened_end_the_pool(local_ray):
-    told = []
+    messages = []
     with pytest.raises(RayPoolError, match="UnknownModelError: there is no model 'smolm'"):
-        await RayPool.open(recipe=refusing, notify=told.append, workers=2, cpus_per_worker=1)
-    assert len(told) == 1
-    assert "the sweep goes on without it" in told[0]
+        await RayPool.open(recipe=refusing, notify=messages.append, workers=2, cpus_per_worker=1)
+    assert len(messages) == 1
+    assert "the sweep goes on without it" in messages[0]
 
 
 async def test_workers_import_nothing_from_the_working_directory(local_ray, hostile):
@@ -160,7 +160,7 @@ async def test_a_worker_is_killed_and_no_trial_is_lost_or_double(local_ray, tmp_
             os.kill(killed[0], signal.SIGKILL)
 
     with Ledger.create(tmp_path / "sweep", sweep, {}) as ledger:
-        async with opened(partial(scripted, delay=0.1)) as (pool, told):
+        async with opened(partial(scripted, delay=0.1)) as (pool, messages):
             assert pool.limit == 8
             pids = {report.pid for report in pool.reports}
             progress = await run_sweep(trials, pool=pool, ledger=ledger, retries=0, watch=watch)
@@ -173,8 +173,8 @@ async def test_a_worker_is_killed_and_no_trial_is_lost_or_double(local_ray, tmp_
     assert {row.result.plan for row in rows} == {("mine 3 oak_log",)}
     assert progress.done == 80
     assert 1 <= progress.lost <= 8
-    assert len(told) == 1
-    assert "was lost, another is starting: The actor is dead because" in told[0]
+    assert len(messages) == 1
+    assert "was lost, another is starting: The actor is dead because" in messages[0]
 
 
 async def test_trials_go_where_there_is_room(local_ray, tmp_path):
@@ -191,7 +191,7 @@ async def test_trials_go_where_there_is_room(local_ray, tmp_path):
 
 
 async def test_a_lost_engine_is_replaced_and_what_it_did_still_counts(local_ray):
-    async with opened(partial(stubbed, limits=()), workers=1) as (pool, told):
+    async with opened(partial(stubbed, limits=()), workers=1) as (pool, messages):
         await pool.run(task_of("nap 0"))
         before = pool.reports[0].pid
         await until(lambda: pool.load() == PoolLoad(written_tokens=1))
@@ -202,27 +202,27 @@ async def test_a_lost_engine_is_replaced_and_what_it_did_still_counts(local_ray)
         assert result.metrics["pid"] != before
         await until(lambda: pool.load() == PoolLoad(written_tokens=2))
         assert not psutil.pid_exists(before)
-        assert len(told) == 1
+        assert len(messages) == 1
 
 
 async def test_a_worker_whose_replacements_die_too_is_given_up(local_ray):
-    async with opened(partial(stubbed, limits=()), workers=1, replacements=1) as (pool, told):
+    async with opened(partial(stubbed, limits=()), workers=1, replacements=1) as (pool, messages):
         for _ in range(2):
             with pytest.raises(WorkerLostError, match="worker process has died"):
                 await pool.run(task_of("die"))
         with pytest.raises(EngineStoppedError, match="no worker is left: worker 1 was lost 2"):
             await pool.run(task_of("nap 0"))
-        assert len(told) == 1
+        assert len(messages) == 1
 
 
 async def test_what_a_trial_does_to_itself_costs_no_worker(local_ray):
-    async with opened(partial(stubbed, limits=()), workers=1) as (pool, told):
+    async with opened(partial(stubbed, limits=()), workers=1) as (pool, messages):
         with pytest.raises(WorkerLostError, match="the simulator died"):
             await pool.run(task_of("lose"))
         failed = await pool.run(task_of("unsendable"))
         assert failed.status == "failed"
         assert failed.error.startswith("the worker could not return the result: TypeError: ")
-        assert not told
+        assert not messages
         assert len(pool.reports) == 1
 
 
@@ -239,7 +239,7 @@ async def test_a_cancelled_trial_ends_on_its_worker(local_ray, tmp_path):
 
 
 async def test_a_closed_pool_runs_nothing(local_ray):
-    async with opened(partial(stubbed, limits=()), workers=1) as (pool, told):
+    async with opened(partial(stubbed, limits=()), workers=1) as (pool, messages):
         running = asyncio.ensure_future(pool.run(task_of("nap 60")))
         await asyncio.sleep(0.1)
         (report,) = pool.reports
@@ -250,7 +250,7 @@ async def test_a_closed_pool_runs_nothing(local_ray):
             await pool.run(task_of("nap 0"))
         await until(lambda: not psutil.pid_exists(report.pid))
         assert ray.is_initialized()
-        assert not told
+        assert not messages
 
 
 OWN = """
@@ -302,11 +302,11 @@ async def test_smoke_one_worker_with_the_real_engine(local_ray):
         )
         for seed in range(2)
     ]
-    async with opened(recipe, workers=1, cpus=2) as (pool, told):
+    async with opened(recipe, workers=1, cpus=2) as (pool, messages):
         results = await asyncio.gather(*map(pool.run, trials))
         assert [result.error for result in results] == [None, None]
         assert all(result.usage["decompose"].completion_tokens > 0 for result in results)
         await until(lambda: pool.load().written_tokens > 0)
         assert pool.load().stepping_seconds > 0
         # A busy machine may load engines for longer than it takes to say so.
-        assert not [line for line in told if not line.startswith("no worker runs yet")]
+        assert not [line for line in messages if not line.startswith("no worker runs yet")]

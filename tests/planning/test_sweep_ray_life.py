@@ -62,11 +62,11 @@ async def test_only_this_machine_and_this_user_reach_a_local_ray(local_ray):
     folder = ray_folder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     async with opened(partial(stubbed, limits=()), workers=1):
-        found = set(ask_family(listening))
+        addresses = set(ask_family(listening))
         used = set(ask_family(written))
     names = {psutil.Process().name(), "gcs_server", "raylet", "ray::Worker"}
-    assert names <= {name for name, _ in found}
-    assert [entry for entry in found if not entry[1].is_loopback] == []
+    assert names <= {name for name, _ in addresses}
+    assert [entry for entry in addresses if not entry[1].is_loopback] == []
     assert {"plasma_store", "raylet", "raylet.out"} <= {path.name for path in used}
     assert [path for path in used if path.exists() and open_to_others(path)] == []
 
@@ -205,12 +205,12 @@ def progressed(process, folder, *, done):
 
 def left_over(session):
     """Processes of a session that are not its leader, by name."""
-    found = {}
+    processes = {}
     for process in psutil.process_iter(["pid", "name"]):
         with contextlib.suppress(OSError):
             if os.getsid(process.pid) == session and process.pid != session:
-                found[process.pid] = process.info["name"]
-    return found
+                processes[process.pid] = process.info["name"]
+    return processes
 
 
 def test_however_a_driver_ends_its_rows_stay_and_its_ray_goes(drive):

@@ -108,7 +108,7 @@ async def test_trials_start_in_order_within_the_limit_and_each_is_recorded_once(
     assert len(ledger.threads) == 1
     assert threading.get_ident() not in ledger.threads
     assert (progress.total, progress.done, progress.left, progress.running) == (50, 50, 0, 0)
-    counts = [one.done for one in seen]
+    counts = [progress.done for progress in seen]
     assert counts == sorted(counts)
     assert seen[-1].done == 50
 
@@ -144,10 +144,10 @@ async def test_finished_trials_are_not_run_again():
 
 
 async def test_a_failing_trial_is_retried_behind_the_others_and_stops_nobody():
-    async def odd_ones_fail(trial):
+    async def fail_odd_seeds(trial):
         return result_of(trial, error="E: no" if trial.seed % 2 else None)
 
-    pool, ledger = MemoryPool(odd_ones_fail, limit=1), MemoryLedger()
+    pool, ledger = MemoryPool(fail_odd_seeds, limit=1), MemoryLedger()
     progress = await sweep_of(pool, ledger, map(trial_of, range(4)), retries=2)
     assert pool.started[:4] == [0, 1, 2, 3]
     assert Counter(pool.started) == {0: 1, 1: 3, 2: 1, 3: 3}

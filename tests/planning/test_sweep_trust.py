@@ -36,9 +36,9 @@ def grid(tmp_path, monkeypatch):
     (tmp_path / "weights").mkdir()
     (tmp_path / "mine.yaml").write_text("model: ./weights")
 
-    def grid(**said):
+    def grid(**keys):
         (tmp_path / "sweep.yaml").write_text(
-            json.dumps({"model": "none", "planners": "uct", "tasks": "cook-meat"} | said)
+            json.dumps({"model": "none", "planners": "uct", "tasks": "cook-meat"} | keys)
         )
         return "sweep.yaml"
 
@@ -46,7 +46,7 @@ def grid(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("said", "where", "remedy"),
+    ("keys", "where", "remedy"),
     [
         ({"planners": "evil.py:mine"}, "planners: evil.py:mine runs code", "evil.py"),
         ({"planners": {"uct": {}, "evil.py:mine": {}}}, "planners: evil.py:mine", "evil.py"),
@@ -69,10 +69,10 @@ def grid(tmp_path, monkeypatch):
         ({"model": "-e;rm"}, "the model -e;rm does not come with", "'-e;rm'"),
     ],
 )
-def test_what_only_a_file_asks_for_is_refused(grid, tmp_path, said, where, remedy):
-    if said.get("tasks") == []:
-        said["tasks"] = "all"
-    path = grid(**said)
+def test_what_only_a_file_asks_for_is_refused(grid, tmp_path, keys, where, remedy):
+    if keys.get("tasks") == []:
+        keys["tasks"] = "all"
+    path = grid(**keys)
     with pytest.raises(SweepConfigError) as caught:
         load_sweep(path)
     message = str(caught.value)
@@ -115,14 +115,14 @@ def test_the_trials_of_a_ledger_are_asked_the_same(tmp_path):
         }
     }
     Trust().check_trials([plain, Trial(**plain.to_json() | named)])
-    for said in (
+    for fields in (
         {"planner": "evil.py:mine"},
         {"domain": f"{tmp_path}/evil.py:World"},
         {"engines": {"smollm2-135m-instruct": {"model": "weights"}}},
         {"settings": {"save": "here.json"}},
         {"engines": {"a": {"model": "evil/model"}}},
     ):
-        trial = Trial(**plain.to_json() | said)
+        trial = Trial(**plain.to_json() | fields)
         with pytest.raises(UntrustedError, match="--trust"):
             Trust().check_trials([plain, trial])
         Trust.of([tmp_path, "evil/model"]).check_trials([plain, trial])
@@ -140,7 +140,7 @@ def test_no_trial_vouches_for_another(tmp_path, turned):
         ({"engines": {"m": fine}}, {"engines": {"m": {"model": "weights"}}}),
         ({"planner": "m"}, {"engines": {"m": {"model": "weights"}}}),
     ):
-        trials = [Trial(**plain | one) for one in (first, second)][::turned]
+        trials = [Trial(**plain | fields) for fields in (first, second)][::turned]
         with pytest.raises(UntrustedError):
             Trust().check_trials(trials)
 
@@ -166,9 +166,9 @@ def test_nothing_vouches_for_nothing(grid, empty):
 
 
 def test_an_empty_trust_is_refused(grid, capsys):
-    code, said = told(capsys, "sweep", "run", grid(planners="evil.py:mine"), "--trust", "")
-    assert (code, said.count("\n")) == (2, 1)
-    assert "--trust" in said
+    code, message = run_main(capsys, "sweep", "run", grid(planners="evil.py:mine"), "--trust", "")
+    assert (code, message.count("\n")) == (2, 1)
+    assert "--trust" in message
 
 
 def test_a_folder_does_not_pass_for_a_model_of_the_hub(grid, tmp_path):
@@ -177,9 +177,9 @@ def test_a_folder_does_not_pass_for_a_model_of_the_hub(grid, tmp_path):
         load_sweep(grid(model="Qwen/Qwen2.5-VL-7B-Instruct"))
 
 
-def told(capsys, *arguments):
+def run_main(capsys, *arguments):
     """Exit code of a command, and what it says on standard error."""
-    code = main([str(one) for one in arguments])
+    code = main([str(argument) for argument in arguments])
     return code, capsys.readouterr().err
 
 
@@ -192,9 +192,9 @@ def test_a_received_ledger_is_not_resumed_with_code_of_its_own(tmp_path, capsys)
     sweep = {"name": "theirs", "retries": 0, "trials": [trial.to_json()]}
     Ledger.create(tmp_path / "theirs", sweep, {}).close()
     before = (tmp_path / "theirs" / "ledger.sqlite").read_bytes()
-    code, said = told(capsys, "sweep", "resume", "theirs")
-    assert (code, said.count("\n")) == (2, 1)
-    assert "evil.py:mine runs code" in said
+    code, message = run_main(capsys, "sweep", "resume", "theirs")
+    assert (code, message.count("\n")) == (2, 1)
+    assert "evil.py:mine runs code" in message
     assert not (tmp_path / "ran").exists()
     assert (tmp_path / "theirs" / "ledger.sqlite").read_bytes() == before
 
@@ -202,9 +202,9 @@ def test_a_received_ledger_is_not_resumed_with_code_of_its_own(tmp_path, capsys)
 @pytest.mark.usefixtures("grid")
 def test_a_file_of_roles_does_not_choose_a_folder(tmp_path, capsys):
     (tmp_path / "roles.yaml").write_text("dynamics: {model: ./weights}")
-    code, said = told(capsys, "run", "too", "--model", "none", "--set", "roles=roles.yaml")
-    assert (code, said.count("\n")) == (2, 1)
-    assert "--role-model dynamics=./weights" in said
+    code, message = run_main(capsys, "run", "too", "--model", "none", "--set", "roles=roles.yaml")
+    assert (code, message.count("\n")) == (2, 1)
+    assert "--role-model dynamics=./weights" in message
 
 
 def test_an_index_does_not_choose_its_encoder(tmp_path, capsys):
@@ -220,8 +220,10 @@ def test_an_index_does_not_choose_its_encoder(tmp_path, capsys):
     )
     index.add(["a"], np.array([[1.0, 0.0]], np.float32), [None])
     index.save(tmp_path / "theirs")
-    code, said = told(capsys, "index", "search", tmp_path / "theirs", "text")
-    assert (code, said.count("\n")) == (1, 1)
-    assert "if you trust it, name it with --model: {'name': '" in said
-    assert told(capsys, "index", "search", tmp_path / "theirs", "text", "--model", theirs)[0] == 1
+    code, message = run_main(capsys, "index", "search", tmp_path / "theirs", "text")
+    assert (code, message.count("\n")) == (1, 1)
+    assert "if you trust it, name it with --model: {'name': '" in message
+    assert (
+        run_main(capsys, "index", "search", tmp_path / "theirs", "text", "--model", theirs)[0] == 1
+    )
     assert not (tmp_path / "ran").exists()

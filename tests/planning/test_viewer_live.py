@@ -25,9 +25,9 @@ PENDING = trial_of("too", task="minecraft-task", seed=99)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    found = tmp_path_factory.mktemp("live") / "sweep"
+    folder = tmp_path_factory.mktemp("live") / "sweep"
     odd = replace(result_of(trial_of(HOSTILE, seed=7), failed=True), started=1_800_000_000.0)
-    return record(found, [*several_worlds(), odd], pending=[PENDING])
+    return record(folder, [*several_worlds(), odd], pending=[PENDING])
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +90,11 @@ def test_it_listens_on_one_address(server):
 
 def test_pages_of_trials_are_made_when_asked_for(server):
     newest = server.ask("/state.json").json["newest"]
-    traced = next(one for one in newest if one["traced"])
+    traced = next(trial for trial in newest if trial["traced"])
     answer = server.ask(f"/trials/{traced['key']}.html")
     assert answer.status == 200
     assert answer.body.startswith(b"<!doctype html>")
-    untraced = next(one for one in newest if not one["traced"])
+    untraced = next(trial for trial in newest if not trial["traced"])
     for key in (
         untraced["key"],
         "0" * 64,
@@ -110,7 +110,9 @@ def test_the_state_is_that_of_the_ledger(server):
     state = server.ask("/state.json").json
     assert (state["total"], state["done"], state["failed"]) == (38, 36, 1)
     too = next(
-        one for one in state["groups"] if (one["planner"], one["domain"]) == ("too", "minecraft")
+        group
+        for group in state["groups"]
+        if (group["planner"], group["domain"]) == ("too", "minecraft")
     )
     estimate = proportion(5, 6)
     assert (too["won"], too["judged"]) == (5, 6)
@@ -179,9 +181,9 @@ def test_ctrl_c_ends_it(folder, number):
     with serving(folder, "--json") as running:
         running.url = json.loads(running.url)["url"]
         assert running.ask("/").status == 200
-        code, said = running.end(number)
+        code, errors = running.end(number)
     assert code == 130
-    assert said.splitlines() == [
+    assert errors.splitlines() == [
         "note: browsers of this machine can open it; Ctrl-C ends the page",
         "interrupted",
     ]

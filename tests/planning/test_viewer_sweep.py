@@ -44,31 +44,36 @@ def test_every_number_is_that_of_the_report(worlds, data):
     with Ledger.open(worlds) as ledger:
         runs = read_runs(ledger)
     (grouping,) = data["groupings"]
-    for by, shown in (
+    for by, groups in (
         (("planner",), grouping["groups"]),
         (("planner", "domain"), grouping["domains"]),
         (("planner", "domain", "task"), grouping["tasks"]),
     ):
-        told = summary(runs, by=by).groups
-        assert [tuple(one["values"]) for one in shown] == [group.values for group in told]
-        for one, group in zip(shown, told, strict=True):
-            assert (one["done"], one["pending"]) == (group.done, group.pending)
+        expected = summary(runs, by=by).groups
+        assert [tuple(listed["values"]) for listed in groups] == [
+            group.values for group in expected
+        ]
+        for listed, group in zip(groups, expected, strict=True):
+            assert (listed["done"], listed["pending"]) == (group.done, group.pending)
             for name, measured in group.measured.items():
                 estimate = measured.estimate
-                assert one[name]["value"] == estimate.value
-                assert (one[name]["low"], one[name]["high"]) == (estimate.low, estimate.high)
+                assert listed[name]["value"] == estimate.value
+                assert (listed[name]["low"], listed[name]["high"]) == (
+                    estimate.low,
+                    estimate.high,
+                )
     assert data["counts"]["total"] == 37
     assert data["counts"]["pending"] == 1
     assert data["spent"]["calls"] == 6 * (1 + 2 + 3 + 4 + 5 + 6)
 
 
 def test_empty_cells_say_why(data):
-    said = {
-        (planner, domain): (one["kind"], one["reason"])
+    reasons = {
+        (planner, domain): (absence["kind"], absence["reason"])
         for planner, domains in data["absent"].items()
-        for domain, one in domains.items()
+        for domain, absence in domains.items()
     }
-    assert said == {
+    assert reasons == {
         ("too", "textgame"): (
             "unfit",
             "planner too needs a domain that names its options and has a model of its state; "
@@ -89,12 +94,12 @@ def test_empty_cells_say_why(data):
     "grids", [None, 5, [], [5], [{"planners": 5}], [{"planners": ["cot"], "exclude": "x"}]]
 )
 def test_reasons_of_a_stranger_are_not_relied_on(grids):
-    found = module.absences({"grids": grids}, [("cot", "minecraft"), ("uct", "blocksworld")])
-    assert found["cot"]["blocksworld"].kind == "unasked"
+    missing = module.absences({"grids": grids}, [("cot", "minecraft"), ("uct", "blocksworld")])
+    assert missing["cot"]["blocksworld"].kind == "unasked"
 
 
 def test_leads_are_told(data):
-    leads = {one["domain"]: one for one in data["groupings"][0]["leads"]}
+    leads = {lead["domain"]: lead for lead in data["groupings"][0]["leads"]}
     assert leads["minecraft"]["first"] == ["too"]
     assert leads["blocksworld"]["first"] == ["uct"]
     assert leads["textgame"]["second"] is None
@@ -110,15 +115,15 @@ def test_settings_that_are_swept_can_be_compared(tmp_path):
     ]
     page = tmp_path / "page.html"
     invoke("view", record(tmp_path / "sweep", results), "--out", page)
-    shown = block_of(page, "sweep")
-    assert [one["by"] for one in shown["groupings"]] == [
+    data = block_of(page, "sweep")
+    assert [grouping["by"] for grouping in data["groupings"]] == [
         ["planner"],
         ["planner", "d"],
         ["planner", "k"],
         ["planner", "d", "k"],
     ]
-    assert shown["groupings"][0]["pooled"] == [["d", 2], ["k", 2]]
-    assert [one["name"] for one in shown["trials"]["fields"]][-2:] == ["d", "k"]
+    assert data["groupings"][0]["pooled"] == [["d", 2], ["k", 2]]
+    assert [column["name"] for column in data["trials"]["fields"]][-2:] == ["d", "k"]
 
 
 def test_trials_are_listed_by_columns(data):
@@ -136,27 +141,29 @@ def test_trials_are_listed_by_columns(data):
 
 def test_pages_of_trials_lie_beside(worlds, tmp_path):
     out = tmp_path / "pages"
-    told = invoke("view", worlds, "--trials", "8", "--out", out)
-    assert told.stdout == (
+    ended = invoke("view", worlds, "--trials", "8", "--out", out)
+    assert ended.stdout == (
         f"{out}/index.html: 37 trials; 8 of 36 that left a trace have a page of their own\n"
         f"pages of all: llm-planning view {worlds} --trials all\n"
     )
-    shown = block_of(out / "index.html", "sweep")["trials"]
-    paged = {key for key, has in zip(shown["keys"], shown["paged"], strict=True) if has}
+    listing = block_of(out / "index.html", "sweep")["trials"]
+    paged = {key for key, has in zip(listing["keys"], listing["paged"], strict=True) if has}
     assert {f"{key}.html" for key in paged} == {path.name for path in (out / "trials").iterdir()}
     # The first of each of the six cells, then the second of two.
-    planners = [shown["fields"][0]["at"][place] for place, has in enumerate(shown["paged"]) if has]
+    planners = [
+        listing["fields"][0]["at"][place] for place, has in enumerate(listing["paged"]) if has
+    ]
     assert len(paged) == 8
     assert len(planners) == 8
     with Ledger.open(worlds) as ledger:
-        first = [one.record["seed"] for one in spread(read_trials(ledger), 8)]
+        first = [trial.record["seed"] for trial in spread(read_trials(ledger), 8)]
     assert first == [0] * 6 + [1] * 2
 
 
 @pytest.mark.parametrize(("most", "pages"), [("all", 36), ("none", 0), ("0", 0), ("7", 7)])
 def test_how_many_pages(worlds, tmp_path, most, pages):
-    told = invoke("view", worlds, "--trials", most, "--out", tmp_path / "out", "--json")
-    assert json.loads(told.stdout) == {
+    ended = invoke("view", worlds, "--trials", most, "--out", tmp_path / "out", "--json")
+    assert json.loads(ended.stdout) == {
         "page": f"{tmp_path}/out/index.html",
         "trials": 37,
         "traces": 36,
@@ -166,7 +173,7 @@ def test_how_many_pages(worlds, tmp_path, most, pages):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--trials", "-1"], "write `all`, `none` or a whole number"),
         (["--trials", "some"], "write `all`, `none` or a whole number"),
@@ -178,10 +185,10 @@ def test_how_many_pages(worlds, tmp_path, most, pages):
         (["--out", "/dev/null/x.html"], "/dev/null is not a folder that can be written"),
     ],
 )
-def test_what_does_not_fit_is_refused(worlds, arguments, said):
+def test_what_does_not_fit_is_refused(worlds, arguments, message):
     ended = invoke("view", worlds, *arguments)
     assert ended.exit_code == 2
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert ended.stdout == ""
 
 
@@ -190,10 +197,10 @@ def test_a_lost_trace_leaves_a_note_and_no_page(tmp_path):
     lost, damaged, *_ = sorted((folder / "traces").iterdir())
     lost.unlink()
     damaged.write_bytes(b"nothing")
-    told = invoke("view", folder, "--trials", "all")
-    assert told.exit_code == 0
-    assert told.stderr.count("note: no page of a trial: the trace ") == 2
-    assert "4 of 6 that left a trace" in told.stdout
+    ended = invoke("view", folder, "--trials", "all")
+    assert ended.exit_code == 0
+    assert ended.stderr.count("note: no page of a trial: the trace ") == 2
+    assert "4 of 6 that left a trace" in ended.stdout
     assert len(list((folder / "pages" / "trials").iterdir())) == 4
     assert sum(block_of(folder / "pages" / "index.html", "sweep")["trials"]["paged"]) == 4
 
@@ -233,10 +240,10 @@ def test_texts_of_a_stranger_are_data(tmp_path):
     text = page.read_text()
     assert "onerror=" not in text
     assert re.search(r"default-src &#x27;none&#x27;|default-src 'none'", text)
-    shown = block_of(page, "sweep")
-    assert shown["groupings"][0]["groups"][0]["values"] == [HOSTILE]
-    assert shown["errors"][0][0].endswith("more characters)")
-    weights = next(one for one in shown["trials"]["fields"] if one["name"] == "planner")
+    data = block_of(page, "sweep")
+    assert data["groupings"][0]["groups"][0]["values"] == [HOSTILE]
+    assert data["errors"][0][0].endswith("more characters)")
+    weights = next(column for column in data["trials"]["fields"] if column["name"] == "planner")
     assert weights["values"] == [HOSTILE]
 
 
@@ -244,9 +251,9 @@ def test_many_trials_are_told_to_be_many(worlds, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "MOST_ROWS", 10)
     page = tmp_path / "page.html"
     invoke("view", worlds, "--out", page)
-    shown = block_of(page, "sweep")
-    assert (len(shown["trials"]["keys"]), shown["unlisted"]) == (10, 27)
-    assert shown["counts"]["total"] == 37
+    data = block_of(page, "sweep")
+    assert (len(data["trials"]["keys"]), data["unlisted"]) == (10, 27)
+    assert data["counts"]["total"] == 37
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +268,7 @@ def good(tmp_path_factory):
 def test_an_altered_ledger_is_shown_or_refused_in_a_line(good, tmp_path, name):
     folder = shutil.copytree(good, tmp_path / "ledger")
     ALTERATIONS[name](folder)
-    found = []
+    messages = []
     index = tmp_path / "out" / "index.html"
     for read in (
         lambda ledger: write_pages(ledger, index, most=10),
@@ -271,12 +278,12 @@ def test_an_altered_ledger_is_shown_or_refused_in_a_line(good, tmp_path, name):
             with Ledger.open(folder) as ledger:
                 read(ledger)
         except (LedgerError, MeasureError) as error:
-            found.append(str(error))
-    assert all(said.isprintable() for said in found)
+            messages.append(str(error))
+    assert all(message.isprintable() for message in messages)
     if index.exists():
         block_of(index, "sweep")
     else:
-        assert found
+        assert messages
         assert not index.parent.exists()
     with suppress(OSError):
         folder.chmod(0o755)

@@ -26,16 +26,16 @@ def browser():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    found = tmp_path_factory.mktemp("browser") / "sweep"
+    folder = tmp_path_factory.mktemp("browser") / "sweep"
     failed = result_of(trial_of(HOSTILE, task=HOSTILE), failed=True)
     swept = [
         result_of(trial_of("too", task="mine", seed=seed, k=k), success=seed < k, calls=k)
         for seed in range(4)
         for k in (1, 3)
     ]
-    record(found, [*several_worlds(), *swept, failed], pending=[PENDING], grids=EXCLUDED)
-    assert invoke("view", found).exit_code == 0
-    return found
+    record(folder, [*several_worlds(), *swept, failed], pending=[PENDING], grids=EXCLUDED)
+    assert invoke("view", folder).exit_code == 0
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +46,19 @@ def address(folder):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_is_drawn_at_every_width(browser, address, width, scheme):
-    with seen(browser, address, width=width, scheme=scheme) as found:
-        found.page.wait_for_selector(".scatter circle")
-        assert found.errors == []
-        assert found.asked == [address]
-        assert not found.overflows
-        assert found.page.title() == "by-hand"
-        assert found.page.get_attribute("html", "data-theme") == scheme
-        assert found.violations() == []
+    with seen(browser, address, width=width, scheme=scheme) as tab:
+        tab.page.wait_for_selector(".scatter circle")
+        assert tab.errors == []
+        assert tab.asked == [address]
+        assert not tab.overflows
+        assert tab.page.title() == "by-hand"
+        assert tab.page.get_attribute("html", "data-theme") == scheme
+        assert tab.violations() == []
 
 
 def test_the_first_thing_seen_says_who_leads_how_sure_and_what_it_cost(browser, address):
-    with seen(browser, address) as found:
-        card = found.page.locator(".card", has_text="In blocksworld")
+    with seen(browser, address) as tab:
+        card = tab.page.locator(".card", has_text="In blocksworld")
         assert card.locator("h3").inner_text() == "uct leads"
         assert "66.7% [30%, 90.3%] success in 6 trials" in card.inner_text()
         assert card.locator(".verdict").inner_text() == "not settled"
@@ -68,62 +68,62 @@ def test_the_first_thing_seen_says_who_leads_how_sure_and_what_it_cost(browser, 
 
 
 def test_foreign_texts_stay_texts(browser, address):
-    with seen(browser, address) as found:
-        assert HOSTILE in found.page.locator(".ranking").inner_text()
-        assert found.page.locator("main img").count() == 0
-        assert found.page.title() == "by-hand"
+    with seen(browser, address) as tab:
+        assert HOSTILE in tab.page.locator(".ranking").inner_text()
+        assert tab.page.locator("main img").count() == 0
+        assert tab.page.title() == "by-hand"
         policy = "document.querySelector('meta[http-equiv]').content"
-        assert "default-src 'none'" in found.page.evaluate(policy)
+        assert "default-src 'none'" in tab.page.evaluate(policy)
         # A script that got in would not run.
-        found.page.evaluate(
+        tab.page.evaluate(
             "(() => { const one = document.createElement('script');"
             "one.textContent = 'document.title = \"owned\"'; document.body.append(one); })()"
         )
-        assert found.page.title() == "by-hand"
+        assert tab.page.title() == "by-hand"
 
 
 def test_the_map_says_why_a_cell_is_empty(browser, address):
-    with seen(browser, address) as found:
-        heat = found.page.locator(".heat").first
+    with seen(browser, address) as tab:
+        heat = tab.page.locator(".heat").first
         row = heat.locator("tr", has_text="cot").first
         assert (
             row.inner_text().split("\n")[-1] == "cannot plan here" or "cannot" in row.inner_text()
         )
         assert "excluded" in row.inner_text()
-        found.page.click("summary")
-        reasons = found.page.locator("details li").all_inner_texts()
+        tab.page.click("summary")
+        reasons = tab.page.locator("details li").all_inner_texts()
         assert 'the sweep excludes cot in blocksworld: {"planner": ["cot"]}' in reasons
 
 
 def test_a_cell_leads_to_its_trials(browser, address):
-    with seen(browser, address) as found:
-        found.page.locator(".heat").first.locator("tr", has_text="uct").locator(
+    with seen(browser, address) as tab:
+        tab.page.locator(".heat").first.locator("tr", has_text="uct").locator(
             "button"
         ).first.click()
-        status = found.page.locator("#trials [role=status]")
+        status = tab.page.locator("#trials [role=status]")
         assert status.inner_text().startswith("1 to 6 of 6 trials, chosen from ")
-        assert found.page.input_value("#filter-planner") == "uct"
-        assert found.page.input_value("#filter-domain") == "blocksworld"
-        assert found.page.evaluate("document.activeElement.id") == "trials"
+        assert tab.page.input_value("#filter-planner") == "uct"
+        assert tab.page.input_value("#filter-domain") == "blocksworld"
+        assert tab.page.evaluate("document.activeElement.id") == "trials"
         # The address holds the filters: a reload shows the same rows.
-        found.page.reload()
-        found.page.wait_for_selector("#trials table")
-        assert found.page.input_value("#filter-planner") == "uct"
-        found.page.click("text=Clear")
+        tab.page.reload()
+        tab.page.wait_for_selector("#trials table")
+        assert tab.page.input_value("#filter-planner") == "uct"
+        tab.page.click("text=Clear")
         assert status.inner_text().startswith("1 to 46 of 46") or "46" in status.inner_text()
-        assert found.errors == []
+        assert tab.errors == []
 
 
 def test_trials_are_filtered_and_ordered(browser, address):
-    with seen(browser, address) as found:
-        page = found.page
+    with seen(browser, address) as tab:
+        page = tab.page
         page.select_option("#filter-outcome", "no success")
         page.click("button.heading:has-text('calls')")
         assert page.get_attribute("th[aria-sort]", "aria-sort") == "ascending"
         heads = page.locator("#trials thead th").all_inner_texts()
-        place = next(i for i, one in enumerate(heads) if one.startswith("calls"))
+        place = next(i for i, head in enumerate(heads) if head.startswith("calls"))
         cells = page.locator(f"#trials tbody td:nth-child({place + 1})")
-        calls = [int(one) for one in cells.all_inner_texts()]
+        calls = [int(text) for text in cells.all_inner_texts()]
         assert calls == sorted(calls)
         page.click("button.heading:has-text('calls')")
         assert page.get_attribute("th[aria-sort]", "aria-sort") == "descending"
@@ -135,48 +135,48 @@ def test_trials_are_filtered_and_ordered(browser, address):
 
 
 def test_groups_are_told_apart_where_settings_are_swept(browser, address):
-    with seen(browser, address) as found:
-        assert "Together are k (2 values)" in found.page.inner_text(".note")
-        found.page.select_option("#by", "1")
-        names = found.page.locator(".ranking tbody tr").all_inner_texts()
-        assert any(one.startswith("too\t1") for one in names)
-        assert any(one.startswith("too\t3") for one in names)
-        assert "Together are" not in found.page.inner_text(".note")
+    with seen(browser, address) as tab:
+        assert "Together are k (2 values)" in tab.page.inner_text(".note")
+        tab.page.select_option("#by", "1")
+        names = tab.page.locator(".ranking tbody tr").all_inner_texts()
+        assert any(name.startswith("too\t1") for name in names)
+        assert any(name.startswith("too\t3") for name in names)
+        assert "Together are" not in tab.page.inner_text(".note")
 
 
 def test_a_link_leads_to_the_trial(browser, address):
-    with seen(browser, address) as found:
-        link = found.page.locator("#trials a").first
+    with seen(browser, address) as tab:
+        link = tab.page.locator("#trials a").first
         key = link.get_attribute("href")
         assert key.startswith("trials/")
         link.click()
-        found.page.wait_for_load_state()
-        assert found.page.url.endswith(key)
-        assert found.errors == []
+        tab.page.wait_for_load_state()
+        assert tab.page.url.endswith(key)
+        assert tab.errors == []
 
 
 def test_the_keyboard_alone_does(browser, address):
-    with seen(browser, address) as found:
-        keyboard = found.page.keyboard
+    with seen(browser, address) as tab:
+        keyboard = tab.page.keyboard
         keyboard.press("Tab")
-        assert found.focused() == ["BUTTON", "Use dark colours"]
+        assert tab.focused() == ["BUTTON", "Use dark colours"]
         keyboard.press("Enter")
-        assert found.page.get_attribute("html", "data-theme") == "dark"
+        assert tab.page.get_attribute("html", "data-theme") == "dark"
         names = []
         for _ in range(200):
             keyboard.press("Tab")
-            tag, name = found.focused()
+            tag, name = tab.focused()
             names.append(name)
             if tag == "BUTTON" and "%" in name:
                 break
         keyboard.press("Enter")
-        assert found.page.evaluate("document.activeElement.id") == "trials"
+        assert tab.page.evaluate("document.activeElement.id") == "trials"
         for _ in range(40):
             keyboard.press("Tab")
-            if found.focused()[0] == "A":
+            if tab.focused()[0] == "A":
                 break
         keyboard.press("Enter")
-        found.page.wait_for_url("**/trials/*.html")
+        tab.page.wait_for_url("**/trials/*.html")
 
 
 def test_the_live_page_follows_a_sweep(browser, tmp_path):
@@ -185,9 +185,9 @@ def test_the_live_page_follows_a_sweep(browser, tmp_path):
         Ledger.resume(folder, PROVENANCE) as ledger,
         ProgressFile(folder) as file,
         serving(folder) as server,
-        seen(browser, server.url, scheme="dark") as found,
+        seen(browser, server.url, scheme="dark") as tab,
     ):
-        page = found.page
+        page = tab.page
         page.wait_for_selector("text=12 of 13 trials")
         assert page.url == f"http://127.0.0.1:{server.port}/"
         load = PoolLoad(running=5, waiting=2, written_tokens=900)
@@ -198,12 +198,12 @@ def test_the_live_page_follows_a_sweep(browser, tmp_path):
         page.wait_for_selector("text=13 of 13 trials", timeout=10_000)
         assert page.inner_text("header .verdict") == "finished"
         assert "ValueError: no" in page.inner_text(".errors")
-        assert found.violations() == []
+        assert tab.violations() == []
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
-            assert not found.overflows
-        assert found.errors == []
-        assert all(one.startswith(f"http://127.0.0.1:{server.port}/") for one in found.asked)
+            assert not tab.overflows
+        assert tab.errors == []
+        assert all(url.startswith(f"http://127.0.0.1:{server.port}/") for url in tab.asked)
         with page.context.expect_page() as opened:
             page.locator("a", has_text="open").first.click()
         opened.value.wait_for_load_state()

@@ -37,11 +37,11 @@ class Seen:
         if not AXE.exists():
             pytest.skip("axe-core is missing: npm ci in web/")
         self.page.evaluate(AXE.read_text())
-        found = self.page.evaluate("axe.run().then(found => found.violations)")
+        violations = self.page.evaluate("axe.run().then(found => found.violations)")
         return [
-            f"{one['id']}: {one['nodes'][0]['html'][:200]}"
-            for one in found
-            if one["impact"] in _SERIOUS
+            f"{violation['id']}: {violation['nodes'][0]['html'][:200]}"
+            for violation in violations
+            if violation["impact"] in _SERIOUS
         ]
 
     def focused(self):
@@ -70,11 +70,13 @@ def seen(browser, address, *, width=1280, height=900, scheme="light", **more):
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=scheme, **more
     )
-    found = Seen(context.new_page())
-    found.page.on("console", lambda said: said.type == "error" and found.errors.append(said.text))
-    found.page.on("pageerror", lambda error: found.errors.append(str(error)))
-    found.page.on("request", lambda request: found.asked.append(request.url))
-    found.page.goto(address)
-    found.page.wait_for_selector("main h1")
-    yield found
+    tab = Seen(context.new_page())
+    tab.page.on(
+        "console", lambda message: message.type == "error" and tab.errors.append(message.text)
+    )
+    tab.page.on("pageerror", lambda error: tab.errors.append(str(error)))
+    tab.page.on("request", lambda request: tab.asked.append(request.url))
+    tab.page.goto(address)
+    tab.page.wait_for_selector("main h1")
+    yield tab
     context.close()

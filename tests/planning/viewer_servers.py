@@ -40,16 +40,16 @@ class Server:
             connection.putheader(name.replace("_", "-"), value)
         connection.endheaders()
         answer = connection.getresponse()
-        found = {name.lower(): value for name, value in answer.getheaders()}
-        read = Answer(answer.status, found, answer.read())
+        received = {name.lower(): value for name, value in answer.getheaders()}
+        read = Answer(answer.status, received, answer.read())
         connection.close()
         return read
 
     def end(self, number=signal.SIGINT):
         """Ends the command; its exit code and what it wrote to standard error."""
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=20)
-        return self.process.returncode, said
+        _, errors = self.process.communicate(timeout=20)
+        return self.process.returncode, errors
 
 
 @contextmanager

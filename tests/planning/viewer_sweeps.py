@@ -46,7 +46,12 @@ def several_worlds(*, seeds=6, traced=True):
 
 def record(folder, results, *, pending=(), **more):
     trials = [*(result.trial for result in results), *pending]
-    sweep = {"name": "by-hand", "retries": 0, "trials": [one.to_json() for one in trials], **more}
+    sweep = {
+        "name": "by-hand",
+        "retries": 0,
+        "trials": [trial.to_json() for trial in trials],
+        **more,
+    }
     with Ledger.create(folder, sweep, PROVENANCE) as ledger:
         for result in results:
             ledger.record(result, attempt=1, final=True)
@@ -55,5 +60,5 @@ def record(folder, results, *, pending=(), **more):
 
 def block_of(page, name):
     """The data in a page."""
-    found = re.search(rf'id="block-{name}">([^<]*)<', page.read_text())
-    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+    match = re.search(rf'id="block-{name}">([^<]*)<', page.read_text())
+    return json.loads(gzip.decompress(base64.b64decode(match[1])))

@@ -20,11 +20,11 @@ GRAVE = {"serious", "critical"}
 def traces(tmp_path_factory):
     """A trace of each planner, and one with a model's questions."""
     folder = tmp_path_factory.mktemp("traces")
-    made = {name: run(name, folder) for name in RUNS}
+    traces = {name: run(name, folder) for name in RUNS}
     (folder / "other").mkdir()
-    made["other"] = run("too", folder / "other", "--set", "k=1")
-    made["learning"] = written(folder / "learning.jsonl", learning())
-    return made | {"asked": written(folder / "asked.jsonl", asked())}
+    traces["other"] = run("too", folder / "other", "--set", "k=1")
+    traces["learning"] = written(folder / "learning.jsonl", learning())
+    return traces | {"asked": written(folder / "asked.jsonl", asked())}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def browser(traces):
 @pytest.fixture
 def show(browser, tmp_path):
     """Opens the page of traces; the test fails if the page says anything on its console."""
-    said, contexts = [], []
+    complaints, contexts = [], []
 
     def opened(*traces, width=1280, height=900, theme="light", bypass=False, address=""):
         context = browser.new_context(
@@ -52,9 +52,12 @@ def show(browser, tmp_path):
         )
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda one: one.url.startswith("file:") or said.append(one.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda request: request.url.startswith("file:") or complaints.append(request.url),
+        )
         path = tmp_path / "page.html"
         path.write_bytes(trial_page([read_trace(trace) for trace in traces]))
         page.goto(path.as_uri() + address)
@@ -64,16 +67,16 @@ def show(browser, tmp_path):
     yield opened
     for context in contexts:
         context.close()
-    assert said == []
+    assert complaints == []
 
 
 def violations(page):
     page.evaluate(AXE.read_text("utf-8"))
-    found = page.evaluate("() => axe.run().then((result) => result.violations)")
+    violations = page.evaluate("() => axe.run().then((result) => result.violations)")
     return [
-        (one["id"], [node["html"][:200] for node in one["nodes"]])
-        for one in found
-        if one["impact"] in GRAVE
+        (violation["id"], [node["html"][:200] for node in violation["nodes"]])
+        for violation in violations
+        if violation["impact"] in GRAVE
     ]
 
 
@@ -190,16 +193,16 @@ def test_the_mouse_selects_moves_and_folds(show, traces):
         if "stack c e" in heading.inner_text():
             break
     assert "closed" in page.locator(".inner .panel").inner_text()
-    said = page.locator(".inner .canvas p")
+    caption = page.locator(".inner .canvas p")
     page.mouse.dblclick(box["x"] + x, box["y"] + y)
-    assert said.text_content().endswith("stack c e folded")
+    assert caption.text_content().endswith("stack c e folded")
     # Where it is dragged to, it is found again.
     page.mouse.move(box["x"] + x, box["y"] + y)
     page.mouse.down()
     page.mouse.move(box["x"] + x + 60, box["y"] + y + 40, steps=4)
     page.mouse.up()
     page.mouse.dblclick(box["x"] + x + 60, box["y"] + y + 40)
-    assert said.text_content().endswith("stack c e unfolded")
+    assert caption.text_content().endswith("stack c e unfolded")
 
 
 def test_an_address_leads_back_to_the_node_and_the_moment(show, traces):
@@ -307,8 +310,8 @@ def test_beliefs_memories_and_graphs_have_their_parts(show, traces):
 def edges(page):
     """The lines of the learnt graph's picture: what each says, and how it is known."""
     return {
-        (one.text_content(), one.get_attribute("class").split()[1])
-        for one in page.locator("#graph .dag path").all()
+        (edge.text_content(), edge.get_attribute("class").split()[1])
+        for edge in page.locator("#graph .dag path").all()
     }
 
 
@@ -353,7 +356,7 @@ def test_what_the_picture_of_the_graph_shows_is_chosen_by_keyboard(show, traces)
 
 def test_every_real_step_of_xenon_is_on_its_page(show, traces):
     page = show(traces["xenon"])
-    steps = sum(one["type"] == "execution" for one in lines_of(traces["xenon"]))
+    steps = sum(line["type"] == "execution" for line in lines_of(traces["xenon"]))
     assert steps > 0
     page.wait_for_selector("#steps tbody tr")
     assert f"{steps} real step" in page.locator(".cards").inner_text()

@@ -97,9 +97,9 @@ def test_columns_have_what_the_trace_says(tmp_path):
     path = run("uct", tmp_path)
     page, lines = page_of(path), lines_of(path)
     strings = json.loads(page.blocks["0-about"])["strings"]
-    told = [(line["type"], line["at"]) for line in lines if line["type"] in KINDS]
+    moments = [(line["type"], line["at"]) for line in lines if line["type"] in KINDS]
     kinds = [KINDS[kind] for kind in column(page, "moment_kind")]
-    assert list(zip(kinds, column(page, "moment_at"), strict=True)) == told
+    assert list(zip(kinds, column(page, "moment_at"), strict=True)) == moments
     # A line repeats the edges of its node where one has another prior.
     actions = {
         (line["tree"], line["node"], place): action
@@ -128,8 +128,8 @@ def test_questions_belong_to_the_nodes_that_asked_them(tmp_path):
     wrong = dict(events[4], node="x")
     read = page_of(written(tmp_path / "wrong.jsonl", [*events, wrong]))
     assert list(column(read, "question_node")) == [0, 0]
-    (said,) = json.loads(read.blocks["0-about"])["damage"]
-    assert said.startswith("1 of its `role` lines")
+    (sentence,) = json.loads(read.blocks["0-about"])["damage"]
+    assert sentence.startswith("1 of its `role` lines")
 
 
 def test_tree_of_options_tells_its_rewards_and_untried_options(tmp_path):
@@ -138,7 +138,7 @@ def test_tree_of_options_tells_its_rewards_and_untried_options(tmp_path):
     about = json.loads(page.blocks["0-about"])
     texts = json.loads(page.blocks["0-texts-0"])
     details = [json.loads(texts[at]) for at in column(page, "edge_detail") if at]
-    assert all("reachability" in one["scores"] and one["candidate"] for one in details)
+    assert all("reachability" in detail["scores"] and detail["candidate"] for detail in details)
     assert len(details) == len(column(page, "edge_node"))
     # The options that no simulation took have nodes of their own.
     assert len(column(page, "node_tree")) == len(details) + 1 > about["nodes"]
@@ -170,7 +170,7 @@ def test_a_list_of_lines_is_a_trace(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "message"),
     [
         (lambda content: content[: len(content) // 2], "It is cut off"),
         (lambda content: b"\n".join(content.split(b"\n")[1:]), "Its header is missing"),
@@ -182,11 +182,11 @@ def test_a_list_of_lines_is_a_trace(tmp_path):
         (lambda content: gzip.compress(content)[:-200], "compressed bytes are cut off"),
     ],
 )
-def test_a_damaged_trace_opens_as_far_as_it_goes_and_says_so(tmp_path, harm, said):
+def test_a_damaged_trace_opens_as_far_as_it_goes_and_says_so(tmp_path, harm, message):
     path = tmp_path / "t.jsonl"
     path.write_bytes(harm(written(path, asked()).read_bytes()))
     about = json.loads(page_of(path).blocks["0-about"])
-    assert any(said in sentence for sentence in about["damage"]), about["damage"]
+    assert any(message in sentence for sentence in about["damage"]), about["damage"]
     assert about["nodes"] >= 1
 
 
@@ -222,15 +222,15 @@ def test_the_first_difference_is_found():
     other = [{**event} for event in events]
     place = next(at for at, event in enumerate(other) if event["type"] == "decision")
     other[place] = {**other[place], "N": [1, 1]}
-    found = first_difference(events, other)
+    difference = first_difference(events, other)
     moments = [event["type"] for event in events[:place]]
-    assert found.moments == (sum(kind in KINDS for kind in moments),) * 2
-    assert (found.field, found.values) == ("N", ([2, 0], [1, 1]))
+    assert difference.moments == (sum(kind in KINDS for kind in moments),) * 2
+    assert (difference.field, difference.values) == ("N", ([2, 0], [1, 1]))
     assert first_difference(events, events[:-2]).kinds == ("execution", None)
     lacking = [{**event} for event in events]
     lacking[place]["note"] = None
-    found = first_difference(events, lacking)
-    assert (found.field, found.values) == ("note", (None, None))
+    difference = first_difference(events, lacking)
+    assert (difference.field, difference.values) == ("note", (None, None))
 
 
 def test_a_learnt_graph_is_moments_of_the_replay():
@@ -238,8 +238,8 @@ def test_a_learnt_graph_is_moments_of_the_replay():
     content, places = columns.packed()
     kind, first, length = places["moment_kind"]
     kinds = np.frombuffer(content, dtype=kind, count=length, offset=first)
-    told = ["graph", "execution", "graph", "graph", "execution", "graph"]
-    assert [KINDS[one] for one in kinds] == told
+    expected = ["graph", "execution", "graph", "graph", "execution", "graph"]
+    assert [KINDS[kind] for kind in kinds] == expected
     assert columns.unused == {}
 
 
