@@ -129,8 +129,9 @@ class DomainSpec:
         kind: its class.
         tasks: names of its tasks, at least one.
         settings: the model of its settings.
-        open: makes the domain for a task; if that is an asynchronous context manager, it also
-            closes the domain. `Several` if the settings name several problems.
+        open: makes the domain for one of its tasks, which the caller has checked; if that is an
+            asynchronous context manager, it also closes the domain. `Several` if the settings name
+            several problems.
         source: its origin; None for this project's domains.
         teacher: makes the teacher of its worlds from the names that are held out, or from None for
             those that it holds out by default; None if it has no teacher.

@@ -91,11 +91,13 @@ def test_more_actions_than_are_numbered():
         env.reset(seed=0)
 
 
-def test_a_setting_of_the_domain():
+def test_a_setting_and_a_task_of_the_domain():
     env = gymnasium.make("llm_planning/Multiplication-v0", digits=2).unwrapped
     assert env.domain is not None
     with pytest.raises(ValueError, match="unknown setting 'digit'"):
         gymnasium.make("llm_planning/Multiplication-v0", digit=2)
+    with pytest.raises(ValueError, match="unknown task 'add' of multiplication"):
+        gymnasium.make("llm_planning/Multiplication-v0", task="add")
 
 
 def test_several_problems_are_no_environment(tmp_path):

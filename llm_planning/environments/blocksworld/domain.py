@@ -30,7 +30,7 @@ from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest
 from llm_planning.environments.blocksworld.subtasks import decomposed, judged, spared
 from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.several import Several
-from llm_planning.specs import DomainSpec, check_task
+from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -272,7 +272,6 @@ class BlocksworldSettings(Settings):
 
 
 def _open(task: str, settings: BlocksworldSettings) -> Blocksworld | Several:
-    check_task(task, known=TASKS, of="blocksworld")
     _refuse_unread(task, settings)
     puzzles = _puzzles(task, settings)
     if settings.problem is None and os.path.isdir(at_home(settings.pddl)):

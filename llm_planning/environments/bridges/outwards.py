@@ -17,6 +17,7 @@ import numpy as np
 
 from llm_planning.domain import Advises, Domain, DomainError, is_won, observed, settled
 from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.specs import check_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -220,10 +221,13 @@ def open_environment(
     Raises:
         DomainError: the settings name several problems.
         SettingsError: a setting is unknown or impossible.
+        UnknownTaskError: the domain has no such task.
     """
     spec = DOMAINS[domain]
     runner, opened = asyncio.Runner(), AsyncExitStack()
-    world: Any = spec.open(task or spec.tasks[0], spec.settings.read(settings))
+    task = task or spec.tasks[0]
+    check_task(task, known=spec.tasks, of=domain)
+    world: Any = spec.open(task, spec.settings.read(settings))
     if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
         world = runner.run(opened.enter_async_context(world))
     elif inspect.isawaitable(world):

@@ -16,7 +16,7 @@ from llm_planning.domain import Domain, Step
 from llm_planning.environments.cooking.games import GameSpec, open_kitchens
 from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS, Direction, fits
 from llm_planning.settings import Settings
-from llm_planning.specs import DomainSpec, check_task
+from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -177,16 +177,11 @@ class Cooking(Domain[Meal, Subgoal]):
         return [Subgoal(rule.action, ingredient, rule.tools[0]) for rule, ingredient in rules]
 
 
-def _open(task: str, settings: KitchenSettings) -> Cooking:
-    check_task(task, known=TASKS, of="cooking")
-    return Cooking(settings)
-
-
 COOKING = DomainSpec(
     name="cooking",
     summary="meals cooked by the book in TextWorld, with an action and a tool a step: XENON",
     kind=Cooking,
     tasks=TASKS,
     settings=KitchenSettings,
-    open=_open,
+    open=lambda _task, settings: Cooking(settings),
 )

@@ -27,7 +27,7 @@ from llm_planning.environments.household.observations import (
 from llm_planning.environments.household.rules import Action, State
 from llm_planning.environments.household.tasks import TaskClass, TaskMaker
 from llm_planning.settings import Settings, SettingsError, identified
-from llm_planning.specs import DomainSpec, check_task
+from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -265,8 +265,7 @@ class HouseholdSettings(Settings):
         return identified(values, "home", file_hash(Path(at_home(str(home)))))
 
 
-def _open(task: str, settings: HouseholdSettings) -> KnownHousehold:
-    check_task(task, known=TASKS, of="household")
+def _open(_: str, settings: HouseholdSettings) -> KnownHousehold:
     scene = _scene(settings.home)
     drawn = _task(read_home(settings.home) if scene is None else scene.home, settings)
     needed = Expert(drawn.rules).length(drawn.start)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from llm_planning.domain import Domain, Step
 from llm_planning.settings import Settings
-from llm_planning.specs import DomainSpec, check_task
+from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,16 +131,11 @@ class MultiplicationSettings(Settings):
     digits: int = Field(2, ge=1, le=MOST_DIGITS)
 
 
-def _open(task: str, settings: MultiplicationSettings) -> Multiplication:
-    check_task(task, known=TASKS, of="multiplication")
-    return Multiplication(settings.digits)
-
-
 MULTIPLICATION = DomainSpec(
     name="multiplication",
     summary="the exact product of two drawn numbers, written digit by digit: LLM-MCTS",
     kind=Multiplication,
     tasks=TASKS,
     settings=MultiplicationSettings,
-    open=_open,
+    open=lambda _task, settings: Multiplication(settings.digits),
 )
