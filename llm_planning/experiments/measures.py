@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from llm_base.quoting import quote
 from llm_planning.experiments.runs import Runs, distinct, is_trial_field
@@ -210,7 +210,7 @@ def _passed(runs: Runs, quantity: Measure, *, beside: Runs) -> Measured:
             if cost > left:
                 break
             left -= cost
-            won = won or bool(_truth(record, quantity.fields[0]))
+            won = won or bool(_value(record, quantity.fields[0], _TRUTH))
         else:
             unspent += not won and left > 0
         passed += won
@@ -239,7 +239,7 @@ def _paid(runs: Runs, quantity: Measure) -> list[RunRecord]:
 
 
 def _cost(record: RunRecord, quantity: Measure) -> float:
-    return sum(_number(record, field) for field in quantity.budget)
+    return sum(_value(record, field, _NUMBER) for field in quantity.budget)
 
 
 def _by_seed(records: list[RunRecord]) -> list[RunRecord]:
@@ -313,8 +313,9 @@ def _valued(runs: Runs, quantity: Measure) -> list[tuple[RunRecord, float]]:
         fitting = {id(record) for record in runs.select(quantity.share).done}
         return [(record, float(id(record) in fitting)) for record in runs.done]
     (field,) = quantity.fields
-    read = _READERS.get(quantity.kind, _truth)
-    return [(record, read(record, field)) for record in runs.done if record.get(field) is not None]
+    checks = _CHECKS.get(quantity.kind, (_TRUTH,))
+    valued = (record for record in runs.done if record.get(field) is not None)
+    return [(record, _value(record, field, *checks)) for record in valued]
 
 
 def _by_pair(
@@ -332,48 +333,28 @@ def _by_pair(
     return pairs
 
 
-def _number(record: RunRecord, field: str) -> float:
-    value = record[field]
-    if not isinstance(value, int | float) or not abs(value) <= _LARGEST:
-        raise MeasureError(
-            f"{field} is {quote(value)} in a run of {record['planner']}, not a number up to "
-            f"{_LARGEST:g}"
-        )
-    return float(value)
+_Check: TypeAlias = "tuple[Callable[[float], bool], str]"
+"""What a value must fulfil, and what it is otherwise."""
 
+_NUMBER: Final[_Check] = (lambda value: abs(value) <= _LARGEST, f"not a number up to {_LARGEST:g}")
+_AMOUNT: Final[_Check] = (lambda value: value >= 0, "and no cost is below 0: measure its mean")
+_PORTION: Final[_Check] = (lambda value: 0 <= value <= 1, "not a number from 0 to 1")
+_TRUTH: Final[_Check] = (lambda value: value in {0, 1}, "neither true nor false")
 
-def _truth(record: RunRecord, field: str) -> float:
-    value = record[field]
-    if not isinstance(value, int | float) or value not in {0, 1}:
-        raise MeasureError(
-            f"{field} is {quote(value)} in a run of {record['planner']}, neither true nor false"
-        )
-    return float(value)
-
-
-def _amount(record: RunRecord, field: str) -> float:
-    value = _number(record, field)
-    if value < 0:
-        raise MeasureError(
-            f"{field} is {quote(value)} in a run of {record['planner']}, and no cost is below 0: "
-            "measure its mean"
-        )
-    return value
-
-
-def _portion(record: RunRecord, field: str) -> float:
-    value = record[field]
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise MeasureError(
-            f"{field} is {quote(value)} in a run of {record['planner']}, not a number from 0 to 1"
-        )
-    return float(value)
-
-
-_READERS: Final[Mapping[Kind, Callable[[RunRecord, str], float]]] = {
-    "mean": _number,
-    "cost": _amount,
-    "median": _number,
-    "portion": _portion,
+_CHECKS: Final[Mapping[Kind, Sequence[_Check]]] = {
+    "mean": (_NUMBER,),
+    "cost": (_NUMBER, _AMOUNT),
+    "median": (_NUMBER,),
+    "portion": (_PORTION,),
 }
-"""Kind of measure -> reads a run's value; all others measure what is true or false."""
+"""Kind of measure -> checks of a run's value; all others measure what is true or false."""
+
+
+def _value(record: RunRecord, field: str, *checks: _Check) -> float:
+    value = record[field]
+    for fits, fault in checks:
+        if not isinstance(value, int | float) or not fits(value):
+            raise MeasureError(
+                f"{field} is {quote(value)} in a run of {record['planner']}, {fault}"
+            )
+    return float(value)
