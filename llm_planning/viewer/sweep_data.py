@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from llm_planning.experiments.ledger import Ledger
     from llm_planning.experiments.runs import RunRecord, Runs
-    from llm_planning.experiments.statistics import Estimate
     from llm_planning.experiments.summary import Lead
 
 MOST_ROWS = 50_000
@@ -184,23 +183,12 @@ def _groups(runs: Runs, by: Sequence[str]) -> list[dict[str, Any]]:
             "failed": group.failed,
             "pending": group.pending,
             **{
-                name: {**_estimate(measured.estimate), "without": measured.without}
+                name: {**asdict(measured.estimate), "without": measured.without}
                 for name, measured in group.measured.items()
             },
         }
         for group in summary(runs, by=by).groups
     ]
-
-
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": estimate.n,
-        "method": estimate.method,
-        "reason": estimate.reason,
-    }
 
 
 def _lead(lead: Lead) -> dict[str, Any]:
@@ -211,7 +199,7 @@ def _lead(lead: Lead) -> dict[str, Any]:
         "second": None if lead.second is None else [_plain(value) for value in lead.second],
         "difference": None
         if difference is None
-        else {**_estimate(difference.estimate), "alone": difference.alone},
+        else {**asdict(difference.estimate), "alone": difference.alone},
         "reason": lead.reason,
         "few": [[_plain(value) for value in values] for values in lead.few],
     }
