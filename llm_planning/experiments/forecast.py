@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, TypeAlias
@@ -113,10 +114,7 @@ def forecast(
     ledger = _Samples()
     progress = run_groups(samples, executor=executor, ledger=ledger, retries=0, watch=watch)
     done = [result for result in ledger.results if result.status == "done"]
-    failed: dict[str, int] = {}
-    for result in ledger.results:
-        if result.error is not None:
-            failed[result.error] = failed.get(result.error, 0) + 1
+    failed = Counter(result.error for result in ledger.results if result.error is not None)
     cost = _extrapolated(trials, done) if done else None
     written = progress.load.written_tokens
     seconds = None
