@@ -80,7 +80,7 @@ def examine() -> list[Check]:
         *_check_gpu(gpu),
         _check_vllm(),
         *(_check_package(name, purpose) for name, purpose in _PACKAGES.items()),
-        _check_scenes(),
+        _check_package(_SCENES, "scenes of VirtualHome", "--no-deps", f"{_SCENES}==0.1.1"),
         *_check_torchvision(),
         _check_programs(),
         _check_cache_folder(),
@@ -144,21 +144,14 @@ def _check_vllm() -> Check:
     return Check("vllm", "ok", detail)
 
 
-def _check_package(name: str, purpose: str) -> Check:
+def _check_package(name: str, purpose: str, *install: str) -> Check:
     version = _version(name)
     if version is not None:
         return Check(name, "ok", version)
     if not purpose:
         return Check(name, "missing", "not installed", _setup("cpu"))
-    return Check(name, "warning", f"not installed: no {purpose}", _pip("install", name))
-
-
-def _check_scenes() -> Check:
-    version = _version(_SCENES)
-    if version is not None:
-        return Check(_SCENES, "ok", version)
-    remedy = _pip("install", "--no-deps", f"{_SCENES}==0.1.1")
-    return Check(_SCENES, "warning", "not installed: no scenes of VirtualHome", remedy)
+    remedy = _pip("install", *(install or (name,)))
+    return Check(name, "warning", f"not installed: no {purpose}", remedy)
 
 
 def _check_programs() -> Check:
