@@ -34,6 +34,12 @@ def quote(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
+def shortened(text: str, most: int) -> str:
+    """A text on one line; dots show that it was longer than `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]}..."
+
+
 def first_fault(error: ValidationError, columns: Sequence[str] = ()) -> str:
     """What is wrong first with a value that pydantic refuses: where, what is there, and why.
 

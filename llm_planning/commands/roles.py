@@ -198,6 +198,7 @@ def _show(
 ) -> None:
     from rich.table import Table
 
+    from llm_base.quoting import shortened
     from llm_base.terminal import SafeConsole, literal, say
 
     asked = sum(measured.share.n for measured in measures)
@@ -216,9 +217,8 @@ def _show(
     console.print(table)
     for measured in measures if verbose else ():
         for expected, answer, count in measured.confusions[:_MOST_CONFUSIONS]:
-            line = (
-                f"{measured.role}: {count} x {_shortened(answer)} instead of {_shortened(expected)}"
-            )
+            texts = [shortened(text, _LONGEST_CONFUSION) for text in (answer, expected)]
+            line = f"{measured.role}: {count} x {' instead of '.join(texts)}"
             console.print(literal(line), soft_wrap=True)
         console.print(
             literal(f"{measured.role}: {measured.tokens} tokens, {measured.seconds:.1f} s")
@@ -240,8 +240,3 @@ def _cells(label: str, share: Estimate) -> tuple[str, ...]:
     ]
     interval = f"{texts[1]} to {texts[2]}" if texts[1] else share.reason or ""
     return (label, str(right), str(share.n), texts[0], interval)
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_CONFUSION else f"{line[:_LONGEST_CONFUSION]}..."

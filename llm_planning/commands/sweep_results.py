@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from llm_base.quoting import shortened
 from llm_planning.experiments.display import clock
 from llm_planning.experiments.progress_file import process_state
 from llm_serving.request import Usage
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from llm_planning.experiments.summary import Summary
 
 _LONGEST_LINE = 200
+"""Characters of a reason; the whole is in the JSON output and in the ledger."""
 
 _MOST_REASONS = 3
 """Of failures; `-v` shows all."""
@@ -85,7 +87,7 @@ def status_lines(status: Mapping[str, Any], folder: Path, *, verbose: bool) -> I
         yield "Why trials failed:"
         reasons = [*errors.items()]
         for reason, count in reasons if verbose else reasons[:_MOST_REASONS]:
-            yield f"  {count} x {reason if verbose else shortened(reason)}"
+            yield f"  {count} x {reason if verbose else shortened(reason, _LONGEST_LINE)}"
         if not verbose and (further := len(reasons) - _MOST_REASONS) > 0:
             yield f"  {further} further {'reason' if further == 1 else 'reasons'}, which -v shows"
     if process["state"] != "running":
@@ -125,9 +127,3 @@ def groups_of(summary: Summary) -> list[dict[str, Any]]:
         }
         for group in summary.groups
     ]
-
-
-def shortened(text: str) -> str:
-    """Shortens a text to a line; the whole text is in the JSON output and in the ledger."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."

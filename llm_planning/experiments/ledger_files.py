@@ -31,7 +31,7 @@ from llm_base.database import (
     tells_of_damage,
 )
 from llm_base.files import make_folder, read_regular, sync_folder, write_durably
-from llm_base.quoting import printable
+from llm_base.quoting import printable, shortened
 from llm_planning.experiments.trial import LONGEST_CONTENT, LONGEST_TRACE
 from llm_planning.trace_file import TraceError, decode_trace
 
@@ -257,10 +257,8 @@ def explaining(path: Path) -> Iterator[None]:
 
 def damaged(path: Path, finding: str) -> LedgerError:
     """The error for a ledger that holds what none may hold; `found` may quote the file."""
-    finding = printable(" ".join(finding.split()))
-    if len(finding) > _LONGEST_FINDING:
-        finding = f"{finding[:_LONGEST_FINDING]}..."
-    return _unusable(path, f"is damaged ({finding})")
+    line = shortened(printable(" ".join(finding.split())), _LONGEST_FINDING)
+    return _unusable(path, f"is damaged ({line})")
 
 
 def _unusable(path: Path, reason: str) -> LedgerError:

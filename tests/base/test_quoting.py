@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from llm_base.quoting import LONGEST_VALUE, printable, quote
+from llm_base.quoting import LONGEST_VALUE, printable, quote, shortened
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,11 @@ def test_control_characters_become_escapes(text, expected):
 @pytest.mark.parametrize("value", ["sofa", "a\nb", 3, None, ["sofa", 3], {"sofa": (1, 2)}])
 def test_a_short_value_is_quoted_as_python_writes_it(value):
     assert quote(value) == repr(value)
+
+
+def test_a_text_is_one_line_and_dots_show_where_it_was_cut():
+    assert shortened(" a\n\tb  c ", 5) == "a b c"
+    assert shortened("a b\nc d", 5) == "a b c..."
 
 
 def nested(depth):
