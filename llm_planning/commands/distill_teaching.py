@@ -74,7 +74,7 @@ _TRACE_FILES = (".jsonl", ".jsonl.gz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LessonOptions:
-    """What is taught.
+    """Which questions are taught.
 
     Attributes:
         roles: the roles; empty for all that are asked of a taught model in words of its own, or
@@ -97,7 +97,7 @@ class LessonOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningOptions:
-    """How it is learned.
+    """How long and how fast the adapter learns.
 
     Attributes:
         minutes: that teaching takes.

@@ -32,7 +32,7 @@ _ASKED = ("name", "driver_version", "memory.total", "memory.free", "compute_cap"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU.
+    """A GPU, as far as its driver or torch describes it.
 
     Attributes:
         driver: its version; "" if nobody says.

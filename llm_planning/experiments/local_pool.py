@@ -244,7 +244,7 @@ class LimitState:
 
 
 def first_limit(*, least: int, most: int, preempted: int = 0) -> LimitState:
-    """The limit at the start.
+    """The limit before any measurement: `START`, within its bounds.
 
     Args:
         least: lower bound of the limit, at least 1.

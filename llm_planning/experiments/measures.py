@@ -86,7 +86,7 @@ class Difference:
 
 
 def measure(runs: Runs, quantity: Measure, *, beside: Runs | None = None) -> Measured:
-    """Measures one number.
+    """The estimate of a quantity over runs, and how many runs it lacks.
 
     Args:
         beside: the runs that the cell is compared with, where `quantity` compares.

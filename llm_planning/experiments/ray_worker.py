@@ -32,7 +32,7 @@ class WorkerStartError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A worker's report.
+    """What a worker tells the pool a few times per second.
 
     Attributes:
         limit: trials that it wants in flight now.
@@ -69,7 +69,7 @@ class Worker:
         return await self.report()
 
     async def report(self) -> Report:
-        """The worker's report."""
+        """The limit and the load of this moment."""
         pool = self._opened
         return Report(pid=os.getpid(), host=platform.node(), limit=pool.limit, load=pool.load())
 

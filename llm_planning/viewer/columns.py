@@ -129,7 +129,7 @@ class Columns:
 
     @property
     def nodes(self) -> int:
-        """Number of nodes."""
+        """How many nodes all trees have together."""
         return self._size("node_tree")
 
     def packed(self) -> tuple[bytes, dict[str, tuple[str, int, int]]]:

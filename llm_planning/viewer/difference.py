@@ -25,7 +25,7 @@ _FIELDS_APART = frozenset(
 
 @dataclass(frozen=True)
 class Difference:
-    """The first difference.
+    """The first lines of two traces that are not alike.
 
     Attributes:
         moments: the moment of each trace that it belongs to.

@@ -59,7 +59,7 @@ class LivePages:
 
 
 def link_of(port: int) -> str:
-    """The link to be opened."""
+    """The address of the front page."""
     return f"http://{HOST}:{port}/"
 
 

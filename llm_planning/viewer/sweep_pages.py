@@ -29,7 +29,7 @@ TRIALS = "trials"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What was written.
+    """Counts of a sweep's pages, and the pages that are missing.
 
     Attributes:
         traces: trials that left a trace.
