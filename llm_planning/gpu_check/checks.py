@@ -13,6 +13,7 @@ import time
 import weakref
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.gpu_check.card import kernel, machine, vision_7b
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def opens(model: str, *, eager: bool = False) -> Finding:
-    """The engine opens and answers; seconds of each."""
+    """The engine opens and answers, eager without compiled graphs; seconds of each."""
     begun = time.perf_counter()
     with closing(open_engine(model, eager=eager)) as engine:
         opened = time.perf_counter()
@@ -63,11 +64,6 @@ def opens(model: str, *, eager: bool = False) -> Finding:
         }
     answered = bool(answer.token_ids)
     return Finding(answered, figures, "" if answered else "the answer is empty")
-
-
-def opens_eagerly(model: str) -> Finding:
-    """As `opens`, without compiled graphs."""
-    return opens(model, eager=True)
 
 
 async def _plain(engine: VllmEngine, prompt: Prompt) -> list[float]:
@@ -268,11 +264,6 @@ def constrained(model: str, *, backend: str = "outlines") -> Finding:
     return Finding(not wrong, figures, f"{len(wrong)} do not match: {wrong[:2]}" if wrong else "")
 
 
-def constrained_by_guidance(model: str) -> Finding:
-    """The same by llguidance."""
-    return constrained(model, backend="guidance")
-
-
 def adapters(model: str) -> Finding:
     """Scores of the base model alone, and beside requests for an adapter."""
     if not on_gpu():
@@ -316,14 +307,14 @@ def alone_and_together(model: str) -> Finding:
 
 CHECKS: Mapping[str, Callable[[str], Finding]] = {
     "machine": machine,
-    "opens-eagerly": opens_eagerly,
+    "opens-eagerly": partial(opens, eager=True),
     "opens": opens,
     "scores": scores,
     "scores-preempted": scores_of_preempted_requests,
     "closes": closes,
     "two-engines": two_engines,
     "constrained": constrained,
-    "constrained-guidance": constrained_by_guidance,
+    "constrained-guidance": partial(constrained, backend="guidance"),
     "adapters": adapters,
     "alone-and-together": alone_and_together,
     "kernel": kernel,

@@ -63,7 +63,7 @@ def set_vllm_arguments(**arguments: Any) -> None:  # noqa: ANN401 - fields of `E
     module: Any = vllm_adapter
     configured = module.engine_arguments
 
-    def with_them(*args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+    def with_arguments(*args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
         return {**configured(*args, **kwargs), **arguments}
 
-    module.engine_arguments = with_them
+    module.engine_arguments = with_arguments
