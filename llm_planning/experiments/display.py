@@ -61,7 +61,7 @@ class Display:
     def __init__(self, console: Console, *, name: str) -> None:
         self._name = name
         self._speed = Speed()
-        self._shown = 0.0
+        self._drawn_at = 0.0
         self._latest: Progress | None = None
         drawn = console.is_terminal
         self._live = Live(console=console, auto_refresh=False, transient=False) if drawn else None
@@ -81,8 +81,8 @@ class Display:
         """Takes the newest progress; shows it if the last picture is old enough."""
         self._latest = progress
         now = time.monotonic()
-        if now - self._shown >= REFRESH_EVERY:
-            self._shown = now
+        if now - self._drawn_at >= REFRESH_EVERY:
+            self._drawn_at = now
             self._draw(progress)
 
     def _draw(self, progress: Progress) -> None:
