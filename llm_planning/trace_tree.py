@@ -32,11 +32,23 @@ _FEWER_BITS = IN_FULL.bit_length() - 3
 _LONGEST_OBSERVATION = 1_000
 """The most characters of an observation. The states of some worlds are long."""
 
-OF_THE_ASKER = frozenset({"tree", "simulation", "node", "about", "edge"})
+_OF_THE_ASKER = frozenset({"tree", "simulation", "node", "about", "edge"})
 """Fields of a question's line that say who asked it. Where simulations in flight want the same
 answer, it may be any of them."""
 
+_UNREPEATABLE = frozenset(
+    {"at", "seconds", "cached_tokens", "cached_end", "shared", "replayed", "observation"}
+)
+"""Fields of times, speeds and shares of caches. The text of a state may depend on the process, as
+the order of a set does."""
+
 OnBackup: TypeAlias = "Callable[[Walk[Any, Any]], None]"
+
+
+def repeatable_fields(event: Event) -> Event:
+    """A line of a trace without what may differ between runs with the same answers."""
+    apart = _UNREPEATABLE | _OF_THE_ASKER if event["type"] == "role" else _UNREPEATABLE
+    return {key: value for key, value in event.items() if key not in apart}
 
 
 class _Known:

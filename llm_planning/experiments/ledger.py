@@ -39,7 +39,7 @@ from llm_planning.experiments.ledger_files import (
 )
 from llm_planning.experiments.trial import KeptResult, Trial, limited, with_utf8
 from llm_planning.trace_file import TraceError
-from llm_planning.trace_tree import OF_THE_ASKER
+from llm_planning.trace_tree import repeatable_fields
 
 if TYPE_CHECKING:
     import sqlite3
@@ -105,12 +105,8 @@ _RESULT = TypeAdapter(
     config=_STRICT,
 )
 
-# Types and fields that may differ between runs with the same answers: times, speeds, shares of
-# caches and loads. The text of a state may depend on the process, as the order of a set does.
+# Types of lines that may differ between runs with the same answers.
 _TYPES_APART = frozenset({"load", "end"})
-_FIELDS_APART = frozenset(
-    {"at", "seconds", "cached_tokens", "cached_end", "shared", "replayed", "observation"}
-)
 
 
 class UnkeepableResultError(LedgerError):
@@ -561,8 +557,7 @@ def repeatable_digest(lines: Iterable[Event]) -> str:
     for line in lines:
         if line["type"] in _TYPES_APART:
             continue
-        apart = _FIELDS_APART | OF_THE_ASKER if line["type"] == "role" else _FIELDS_APART
-        kept = {key: value for key, value in line.items() if key not in apart}
+        kept = repeatable_fields(line)
         tree = kept.pop("tree", None)
         text = json.dumps(kept, sort_keys=True)
         (others if tree is None else trees.setdefault(json.dumps(tree), [])).append(text)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.trace_tree import OF_THE_ASKER
+from llm_planning.trace_tree import repeatable_fields
 from llm_planning.viewer.columns import KINDS
 
 if TYPE_CHECKING:
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 _TYPES_APART = frozenset({"load", "outcome", "summary"})
 _QUESTIONS = frozenset({"prompt", "role"})
 """Left out if only one of the runs asked a model."""
-
-_FIELDS_APART = frozenset(
-    {"at", "seconds", "cached_tokens", "cached_end", "shared", "replayed", "observation", "model"}
-)
 
 
 @dataclass(frozen=True)
@@ -73,6 +69,7 @@ def _comparable(
     for event in events:
         if event["type"] in types_apart:
             continue
-        apart = _FIELDS_APART | OF_THE_ASKER if event["type"] == "role" else _FIELDS_APART
-        yield moment, {key: value for key, value in event.items() if key not in apart}
+        fields = repeatable_fields(event)
+        fields.pop("model", None)
+        yield moment, fields
         moment += event["type"] in KINDS
