@@ -127,13 +127,8 @@ def _bars(report: PaperReport) -> Figure:
     for axes, column in zip(panels, columns, strict=True):
         published = [line.cell(column.key).published_value for line in report.lines]
         measured = [_estimate(line, column.key) for line in report.lines]
-        drawn = [value for value in published if value is not None]
-        drawn += [
-            estimate.value
-            for estimate in measured
-            if estimate is not None and estimate.value is not None
-        ]
-        _scale(axes, drawn)
+        values = [None if estimate is None else estimate.value for estimate in measured]
+        _scale(axes, [value for value in (*published, *values) if value is not None])
         axes.barh(
             [place - 0.2 for place in positions],
             [value or 0.0 for value in published],
@@ -143,7 +138,7 @@ def _bars(report: PaperReport) -> Figure:
         )
         axes.barh(
             [place + 0.2 for place in positions],
-            [(estimate.value or 0.0) if estimate is not None else 0.0 for estimate in measured],
+            [value or 0.0 for value in values],
             height=0.38,
             color=COLOURS[0],
             label="here",
