@@ -48,11 +48,11 @@ def resources(*, planning, execution=0):
     }
 
 
-def write_ledger(folder, results, *, pending=()):
-    """A ledger with these results, and trials that were not run."""
+def write_ledger(folder, results, *, pending=(), **more):
+    """A ledger with these results, trials that were not run, and more keys of its sweep."""
     trials = [*(result.trial for result in results), *pending]
     sweep = {"name": "by-hand", "retries": 0, "trials": [trial.to_json() for trial in trials]}
-    with Ledger.create(folder, sweep, PROVENANCE) as ledger:
+    with Ledger.create(folder, sweep | more, PROVENANCE) as ledger:
         for result in results:
             ledger.record(result, attempt=1, final=True)
     return folder

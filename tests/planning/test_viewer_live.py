@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 from command_line import invoke
-from report_ledgers import PROVENANCE, result_of, trial_of
+from report_ledgers import PROVENANCE, result_of, trial_of, write_ledger
 from viewer_servers import serving
-from viewer_sweeps import HOSTILE, record, several_worlds
+from viewer_sweeps import HOSTILE, several_worlds
 
 from llm_planning.commands import view_sweep
 from llm_planning.experiments.ledger import Ledger
@@ -27,7 +27,7 @@ PENDING = trial_of("too", task="minecraft-task", seed=99)
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("live") / "sweep"
     odd = replace(result_of(trial_of(HOSTILE, seed=7), failed=True), started=1_800_000_000.0)
-    return record(folder, [*several_worlds(), odd], pending=[PENDING])
+    return write_ledger(folder, [*several_worlds(), odd], pending=[PENDING])
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_it_writes_nothing(folder, server):
 
 
 def test_it_follows_the_sweep(tmp_path):
-    folder = record(tmp_path / "sweep", several_worlds(seeds=2), pending=[PENDING])
+    folder = write_ledger(tmp_path / "sweep", several_worlds(seeds=2), pending=[PENDING])
     with Ledger.open(folder) as reading:
         live = LiveSweep(reading)
         before = live.read()
@@ -154,7 +154,7 @@ def test_it_follows_the_sweep(tmp_path):
 
 
 def test_a_process_that_was_killed_is_not_said_to_run(tmp_path, monkeypatch):
-    folder = record(tmp_path / "sweep", several_worlds(seeds=1), pending=[PENDING])
+    folder = write_ledger(tmp_path / "sweep", several_worlds(seeds=1), pending=[PENDING])
     with Ledger.open(folder) as ledger, ProgressFile(folder) as file:
         file(Progress(total=7))
         live = LiveSweep(ledger)
@@ -167,7 +167,7 @@ def test_a_process_that_was_killed_is_not_said_to_run(tmp_path, monkeypatch):
 
 
 def test_the_rate_is_over_the_time_that_the_sweep_ran(tmp_path):
-    folder = record(tmp_path / "sweep", several_worlds(seeds=6))
+    folder = write_ledger(tmp_path / "sweep", several_worlds(seeds=6))
     with Ledger.open(folder) as ledger:
         rate = LiveSweep(ledger).read()["rate"]
     # From the first start to the last end; the sweep is over.

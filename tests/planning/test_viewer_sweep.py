@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from command_line import invoke
 from hostile.ledgers import alterations, make_ledger
-from report_ledgers import result_of, trial_of
-from viewer_sweeps import EXCLUDED, HOSTILE, block_of, record, several_worlds
+from report_ledgers import result_of, trial_of, write_ledger
+from viewer_sweeps import EXCLUDED, HOSTILE, block_of, several_worlds
 
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.measures import MeasureError
@@ -30,7 +30,7 @@ SOME = [*ALTERATIONS][::6]
 def worlds(tmp_path_factory):
     pending = [trial_of("too", task="minecraft-task", seed=99)]
     folder = tmp_path_factory.mktemp("worlds") / "sweep"
-    return record(folder, several_worlds(), pending=pending, grids=EXCLUDED)
+    return write_ledger(folder, several_worlds(), pending=pending, grids=EXCLUDED)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_settings_that_are_swept_can_be_compared(tmp_path):
         for seed in range(2)
     ]
     page = tmp_path / "page.html"
-    invoke("view", record(tmp_path / "sweep", results), "--out", page)
+    invoke("view", write_ledger(tmp_path / "sweep", results), "--out", page)
     data = block_of(page, "sweep")
     assert [grouping["by"] for grouping in data["groupings"]] == [
         ["planner"],
@@ -193,7 +193,7 @@ def test_what_does_not_fit_is_refused(worlds, arguments, message):
 
 
 def test_a_lost_trace_leaves_a_note_and_no_page(tmp_path):
-    folder = record(tmp_path / "sweep", several_worlds(seeds=1))
+    folder = write_ledger(tmp_path / "sweep", several_worlds(seeds=1))
     lost, damaged, *_ = sorted((folder / "traces").iterdir())
     lost.unlink()
     damaged.write_bytes(b"nothing")
@@ -206,7 +206,7 @@ def test_a_lost_trace_leaves_a_note_and_no_page(tmp_path):
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    folder = record(tmp_path / "sweep", several_worlds(seeds=1))
+    folder = write_ledger(tmp_path / "sweep", several_worlds(seeds=1))
     (folder / "pages" / "index.html").mkdir(parents=True)
     assert "that is a folder" in invoke("view", folder).stderr
     (folder / "pages" / "index.html").rmdir()
@@ -223,7 +223,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
 def test_a_metric_that_is_no_number_is_refused_before_anything_is_written(tmp_path):
     odd = result_of(replace(trial_of("measure"), task="propose"), right="many", questions=3)
-    folder = record(tmp_path / "sweep", [odd])
+    folder = write_ledger(tmp_path / "sweep", [odd])
     ended = invoke("view", folder)
     assert ended.exit_code == 1
     assert not (folder / "pages").exists()
@@ -234,7 +234,9 @@ def test_texts_of_a_stranger_are_data(tmp_path):
         result_of(trial_of(HOSTILE, task=HOSTILE, weight=float("nan"), path=HOSTILE), failed=True),
         error=HOSTILE * 100,
     )
-    folder = record(tmp_path / "sweep", [odd, result_of(trial_of(HOSTILE, seed=1), success=True)])
+    folder = write_ledger(
+        tmp_path / "sweep", [odd, result_of(trial_of(HOSTILE, seed=1), success=True)]
+    )
     page = tmp_path / "page.html"
     assert invoke("view", folder, "--out", page).exit_code == 0
     text = page.read_text()

@@ -2,10 +2,10 @@
 
 import pytest
 from command_line import invoke
-from report_ledgers import PROVENANCE, result_of, trial_of
+from report_ledgers import PROVENANCE, result_of, trial_of, write_ledger
 from viewer_browser import chromium, seen
 from viewer_servers import serving
-from viewer_sweeps import EXCLUDED, HOSTILE, record, several_worlds
+from viewer_sweeps import EXCLUDED, HOSTILE, several_worlds
 
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.pool import PoolLoad
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
         for seed in range(4)
         for k in (1, 3)
     ]
-    record(folder, [*several_worlds(), *swept, failed], pending=[PENDING], grids=EXCLUDED)
+    write_ledger(folder, [*several_worlds(), *swept, failed], pending=[PENDING], grids=EXCLUDED)
     assert invoke("view", folder).exit_code == 0
     return folder
 
@@ -180,7 +180,7 @@ def test_the_keyboard_alone_does(browser, address):
 
 
 def test_the_live_page_follows_a_sweep(browser, tmp_path):
-    folder = record(tmp_path / "sweep", several_worlds(seeds=2), pending=[PENDING])
+    folder = write_ledger(tmp_path / "sweep", several_worlds(seeds=2), pending=[PENDING])
     with (
         Ledger.resume(folder, PROVENANCE) as ledger,
         ProgressFile(folder) as file,

@@ -6,9 +6,7 @@ import json
 import re
 from dataclasses import replace
 
-from report_ledgers import PROVENANCE, result_of, trial_of
-
-from llm_planning.experiments.ledger import Ledger
+from report_ledgers import result_of, trial_of
 
 WORLDS = {
     "minecraft": {"too": 0.9, "cot": 0.4, "uct": 0.5},
@@ -42,20 +40,6 @@ def several_worlds(*, seeds=6, traced=True):
         for planner, rate in planners.items()
         for seed in range(seeds)
     ]
-
-
-def record(folder, results, *, pending=(), **more):
-    trials = [*(result.trial for result in results), *pending]
-    sweep = {
-        "name": "by-hand",
-        "retries": 0,
-        "trials": [trial.to_json() for trial in trials],
-        **more,
-    }
-    with Ledger.create(folder, sweep, PROVENANCE) as ledger:
-        for result in results:
-            ledger.record(result, attempt=1, final=True)
-    return folder
 
 
 def block_of(page, name):
