@@ -125,9 +125,11 @@ def load_sweep(path: str | os.PathLike[str], *, trust: Trust | None = None) -> S
         raise SweepConfigError(
             f"{path}: {size} trials, before exclusions; a sweep has at most {MOST_TRIALS}"
         )
-    trials = tuple(
-        _different(itertools.chain.from_iterable(product.trials() for product in products))
-    )
+    # Distinct trials in their first order, found without hashing each trial's whole JSON.
+    distinct: dict[tuple[object, ...], Trial] = {}
+    for identity, trial in itertools.chain.from_iterable(map(_Product.trials, products)):
+        distinct.setdefault(identity, trial)
+    trials = tuple(distinct.values())
     _refuse_idle_clauses(products)
     if not trials:
         raise SweepConfigError(f"{path}: exclude: leaves no trial; exclude less")
@@ -307,14 +309,6 @@ class _Product:
             if not matching:
                 left.append(seed)
         return left
-
-
-def _different(trials: Iterable[tuple[tuple[object, ...], Trial]]) -> tuple[Trial, ...]:
-    """The distinct trials in their first order, found without hashing each trial's whole JSON."""
-    first: dict[tuple[object, ...], Trial] = {}
-    for identity, trial in trials:
-        first.setdefault(identity, trial)
-    return tuple(first.values())
 
 
 def _refuse_idle_clauses(products: Sequence[_Product]) -> None:

@@ -105,6 +105,8 @@ def measure(runs: Runs, quantity: Measure, *, beside: Runs | None = None) -> Mea
     having = len(valued)
     if beside is None:
         estimate = _by_unit(valued, quantity) or _estimate(list(groups.values()), quantity)
+        if quantity.kind == "cost":
+            estimate = from_zero(estimate)
     else:
         ours, theirs = (_counts(side, quantity) for side in (runs, beside))
         estimate = fisher(theirs, ours) if quantity.kind == "fisher" else odds_ratio(theirs, ours)
@@ -277,11 +279,6 @@ def _by_unit(valued: Sequence[tuple[RunRecord, float]], quantity: Measure) -> Es
 
 
 def _estimate(groups: list[list[float]], quantity: Measure) -> Estimate:
-    estimate = _whole_estimate(groups, quantity)
-    return from_zero(estimate) if quantity.kind == "cost" else estimate
-
-
-def _whole_estimate(groups: list[list[float]], quantity: Measure) -> Estimate:
     if quantity.within == "mean" and quantity.per is not None:
         return mean_of_groups(groups)
     best = max if quantity.within == "max" else min
