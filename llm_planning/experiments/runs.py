@@ -175,15 +175,44 @@ def check_field_name(field: str) -> None:
         raise UnknownFieldError(f"unknown field {field!r}; {remedy(field, [*known, *families])}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTrial:
+    """A trial of a sweep.
+
+    Attributes:
+        record: its fields, and those of its result.
+        error: of a trial that failed for good.
+        trace_sha256: of the trace that it left; None if it left none.
+    """
+
+    key: str
+    record: RunRecord
+    error: str | None = None
+    trace_sha256: str | None = None
+
+
+def read_trials(ledger: Ledger) -> list[ListedTrial]:
+    """Every trial of a ledger's sweep, in the sweep's order; those with a result first."""
+    finished = [
+        ListedTrial(
+            key=row.key,
+            record=result_record(row.result, attempts=row.attempts),
+            error=row.result.error,
+            trace_sha256=row.trace_sha256,
+        )
+        for row in ledger.rows()
+    ]
+    keys = {trial.key for trial in finished}
+    return finished + [
+        ListedTrial(key=trial.key, record=trial_record(trial))
+        for trial in ledger.trials
+        if trial.key not in keys
+    ]
+
+
 def read_runs(ledger: Ledger) -> Runs:
     """Every trial of a ledger's sweep, in the sweep's order; those without a row are pending."""
-    finished = set()
-    records = []
-    for row in ledger.rows():
-        finished.add(row.result.trial.key)
-        records.append(result_record(row.result, attempts=row.attempts))
-    records += [trial_record(trial) for trial in ledger.trials if trial.key not in finished]
-    return runs_of(records)
+    return runs_of(trial.record for trial in read_trials(ledger))
 
 
 def runs_of(records: Iterable[RunRecord]) -> Runs:

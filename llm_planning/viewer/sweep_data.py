@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.runs import (
     TRIAL_FIELDS,
     distinct,
     field_values,
-    result_record,
     runs_of,
     swept,
-    trial_record,
 )
 from llm_planning.experiments.statistics import CONFIDENCE
 from llm_planning.experiments.summary import leads, summary
@@ -26,8 +24,7 @@ from llm_planning.viewer.sweep_matrix import absences
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from llm_planning.experiments.ledger import Ledger
-    from llm_planning.experiments.runs import RunRecord, Runs
+    from llm_planning.experiments.runs import ListedTrial, Runs
     from llm_planning.experiments.summary import Lead
 
 MOST_ROWS = 50_000
@@ -43,44 +40,6 @@ _LONGEST_ERROR = 2_000
 """Characters of an error that the page shows; the ledger has all."""
 
 _NUMBERS = ("options", "calls", "tokens", "seconds", "attempts")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTrial:
-    """A trial of a sweep.
-
-    Attributes:
-        record: its fields, and those of its result.
-        error: of a trial that failed for good.
-        trace_sha256: of the trace that it left; None if it left none.
-    """
-
-    key: str
-    record: RunRecord
-    error: str | None = None
-    trace_sha256: str | None = None
-
-
-def read_trials(ledger: Ledger) -> list[ListedTrial]:
-    """Every trial of a ledger's sweep, those with a result first."""
-    finished = set()
-    trials = []
-    for row in ledger.rows():
-        finished.add(row.result.trial.key)
-        record = result_record(row.result, attempts=row.attempts)
-        trials.append(
-            ListedTrial(
-                key=row.key,
-                record=record,
-                error=row.result.error,
-                trace_sha256=row.trace_sha256,
-            )
-        )
-    return trials + [
-        ListedTrial(key=trial.key, record=trial_record(trial))
-        for trial in ledger.trials
-        if trial.key not in finished
-    ]
 
 
 def spread(trials: Iterable[ListedTrial], most: int) -> list[ListedTrial]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from llm_base.files import make_folder, new_file, write_durably
 from llm_planning.experiments.ledger import LedgerError
+from llm_planning.experiments.runs import read_trials
 from llm_planning.viewer.page import page
 from llm_planning.viewer.reading import ReadTrace
-from llm_planning.viewer.sweep_data import link, read_trials, spread, sweep_data
+from llm_planning.viewer.sweep_data import link, spread, sweep_data
 from llm_planning.viewer.trial_page import trial_page
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from viewer_sweeps import EXCLUDED, HOSTILE, block_of, several_worlds
 
 from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.measures import MeasureError
-from llm_planning.experiments.runs import read_runs
+from llm_planning.experiments.runs import read_runs, read_trials
 from llm_planning.experiments.summary import summary
 from llm_planning.viewer import sweep_data as module
 from llm_planning.viewer.live_data import LiveSweep
-from llm_planning.viewer.sweep_data import read_trials, spread
+from llm_planning.viewer.sweep_data import spread
 from llm_planning.viewer.sweep_pages import write_pages
 
 ALTERATIONS = dict(alterations())
