@@ -256,7 +256,7 @@ def explaining(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, finding: str) -> LedgerError:
-    """The error for a ledger that holds what none may hold; `found` may quote the file."""
+    """The error for a ledger that holds what none may hold; `finding` may quote the file."""
     line = shortened(printable(" ".join(finding.split())), _LONGEST_FINDING)
     return _unusable(path, f"is damaged ({line})")
 
