@@ -600,7 +600,7 @@ def test_a_metric_that_no_run_has(configs, tmp_path):
     [
         ({"x": "high"}, "mean: metrics.x", "'high' in a run of cot, not a number"),
         ({"x": float("nan")}, "mean: metrics.x", "nan in a run of cot, not a number"),
-        ({"x": -1}, "cost: metrics.x", "-1.0 in a run of cot, and no cost is below 0"),
+        ({"x": -1}, "cost: metrics.x", "is -1 in a run of cot, and no cost is below 0"),
         ({"x": 1.5}, "portion: metrics.x", "1.5 in a run of cot, not a number from 0 to 1"),
         ({"x": 0.5}, "rate: metrics.x", "0.5 in a run of cot, neither true nor false"),
     ],
