@@ -323,7 +323,7 @@ def serve(
         else:
             engines = [opened.enter_context(closing(EncoderEngine(cached=cached))) for _ in configs]
         asked = zip(configs, engines, strict=True)
-        yield served, {name: adapted(one, name) for names, one in asked for name in names}
+        yield served, {name: adapted(adapter, name) for names, adapter in asked for name in names}
 
 
 def _load(

@@ -129,7 +129,7 @@ def fitted(text: str, width: float, height: int) -> str:
     """A text that is at most so wide: its end is replaced by dots if it has to be."""
     if text_width(text, height) <= width:
         return text
-    kept = next(
+    beginning = next(
         (
             text[:end]
             for end in range(len(text), 0, -1)
@@ -137,12 +137,12 @@ def fitted(text: str, width: float, height: int) -> str:
         ),
         "",
     )
-    return f"{kept}.."
+    return f"{beginning}.."
 
 
 def shade(colour: Colour, factor: float) -> Colour:
     """A darker colour, or with a factor above 1 a lighter one."""
-    red, green, blue = (min(255, round(one * factor)) for one in colour)
+    red, green, blue = (min(255, round(channel * factor)) for channel in colour)
     return red, green, blue
 
 

@@ -92,9 +92,11 @@ MOST_SAID = 5
 
 
 BY_MODEL: Final = by_model(ROLE)
-ASKED: Final = When(ROLE, "a prior other than uniform", lambda one: one.prior != "uniform")
+ASKED: Final = When(
+    ROLE, "a prior other than uniform", lambda settings: settings.prior != "uniform"
+)
 WAY_OF_ASKING: Final = replace(
-    BY_MODEL, holds=lambda one: one.prior == "uniform" or BY_MODEL.holds(one)
+    BY_MODEL, holds=lambda settings: settings.prior == "uniform" or BY_MODEL.holds(settings)
 )
 """When settings about π are read (`Settings.read_when`): rules do not follow the way of asking."""
 
@@ -418,8 +420,8 @@ class Labels:
         """
         if count not in self._known:
             numbers = tuple(map(str, range(1, count + 1)))
-            found = (tuple(islice(self._single(names), count)) for names in (numbers, _capitals()))
-            self._known[count] = next((one for one in found if len(one) == count), numbers)
+            single = (tuple(islice(self._single(names), count)) for names in (numbers, _capitals()))
+            self._known[count] = next((row for row in single if len(row) == count), numbers)
         return self._known[count]
 
     async def logprobs(

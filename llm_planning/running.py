@@ -90,7 +90,7 @@ class Prepared:
                 world = await opened.enter_async_context(world)
             world = await settled(world)
             if isinstance(world, Several):
-                return await plan_each(world, lambda one: self._run_one(one, engines, seed))
+                return await plan_each(world, lambda domain: self._run_one(domain, engines, seed))
             return await self._run_one(world, engines, seed)
 
     async def _run_one(self, world: Domain[Any, Any], engines: Engines, seed: int) -> Outcome:
@@ -166,7 +166,7 @@ def prepare_with(
     """
     spec = find_planner(planner) if isinstance(planner, str) else planner
     kind = type(world)
-    named = [one.name for one in DOMAINS.values() if one.kind is kind]
+    named = [spec.name for spec in DOMAINS.values() if spec.kind is kind]
     name = named[0] if named else kebab(kind.__name__)
     task = getattr(world, "task", None)
     task = getattr(task, "name", task)
@@ -338,17 +338,20 @@ def _default_domain(spec: PlannerSpec, task: str | None, settings: frozenset[str
     if first is None:
         raise DomainError(f"planner {spec.name} needs a domain: name one")
     if task is None:
-        knowing = (one for one in fitting_domains(spec) if settings <= {*known_keys(spec, one)})
+        knowing = (
+            domain for domain in fitting_domains(spec) if settings <= {*known_keys(spec, domain)}
+        )
         return next(knowing, first)
     fitting = [*fitting_domains(spec)]
-    having = [one for one in fitting if task in one.tasks]
+    having = [domain for domain in fitting if task in domain.tasks]
     if not having:
-        for one in (one for one in DOMAINS.values() if task in one.tasks):
-            refuse_unfit(spec, one)
-        known = [name for one in fitting for name in one.tasks]
+        for domain in DOMAINS.values():
+            if task in domain.tasks:
+                refuse_unfit(spec, domain)
+        known = [name for domain in fitting for name in domain.tasks]
         check_task(task, known=known, of=f"planner {spec.name}")
     if len(having) > 1:
-        names = " and ".join(one.name for one in having)
+        names = " and ".join(domain.name for domain in having)
         raise DomainError(f"the task {task!r} is in the domains {names}: name one of them")
     return having[0]
 

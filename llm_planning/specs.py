@@ -111,7 +111,7 @@ class PlannerSpec:
         return frozenset(
             key.removeprefix(FOREIGN)
             for key, conditions in self.read_when.items()
-            if any(not one.key for one in conditions)
+            if any(not condition.key for condition in conditions)
         )
 
     def lacks(self, domain: DomainSpec) -> tuple[type, ...]:
@@ -334,6 +334,5 @@ def refuse_unfit(spec: PlannerSpec, domain: DomainSpec) -> None:
         )
     if why := why_unfit(spec, domain):
         missing = (name for need in spec.needs for name in missing_members(domain.kind, need))
-        raise DomainError(
-            f"{why}: docs/extending.md says how to add {', '.join(f'`{one}`' for one in missing)}"
-        )
+        named = ", ".join(f"`{name}`" for name in missing)
+        raise DomainError(f"{why}: docs/extending.md says how to add {named}")

@@ -217,7 +217,9 @@ def _confined() -> Iterator[None]:
     before = {kind: resource.getrlimit(kind) for kind in limits}
     for kind, limit in limits.items():
         soft, hard = before[kind]
-        lowest = min((one for one in (soft, limit) if one != resource.RLIM_INFINITY), default=limit)
+        lowest = min(
+            (bound for bound in (soft, limit) if bound != resource.RLIM_INFINITY), default=limit
+        )
         resource.setrlimit(kind, (lowest, hard))
     try:
         yield

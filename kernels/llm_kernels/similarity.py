@@ -330,11 +330,11 @@ def _check_column(column: Array, corpus: Array, *, name: str, dtype: str) -> Non
         )
 
 
-def _empty(units: Array, kept: int) -> tuple[Array, Array]:
+def _empty(units: Array, k: int) -> tuple[Array, Array]:
     if is_tensor(units):
-        scores = units.new_empty((len(units), kept))
+        scores = units.new_empty((len(units), k))
         return scores, scores.long()
-    return np.empty((len(units), kept), np.float32), np.empty((len(units), kept), np.int64)
+    return np.empty((len(units), k), np.float32), np.empty((len(units), k), np.int64)
 
 
 def _unavailable(backend: str, device: str) -> str | None:

@@ -238,7 +238,7 @@ def _is_writable(path: Path) -> bool:
     except OSError as error:
         if os.path.lexists(path) and not os.path.isfile(path):
             raise
-        folder = next(one for one in path.absolute().parents if os.path.lexists(one))
+        folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
         if folder not in _warned:
             _warned.add(folder)
             logger.warning(

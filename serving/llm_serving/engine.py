@@ -203,7 +203,7 @@ async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:
         ['answer 0', 'answer 1']
     """
     draws = (replace(request, sample=request.sample + i) for i in range(n))
-    return list(await asyncio.gather(*(engine.generate(one) for one in draws)))
+    return list(await asyncio.gather(*(engine.generate(draw) for draw in draws)))
 
 
 def filled(engine: Engine, write: Callable[[int], Prompt]) -> EncodedPrompt:

@@ -324,16 +324,16 @@ class ModelIdentity:
         """
         if adapter is None:
             return self
-        for one in self.adapters:
-            if one.name == adapter:
+        for known in self.adapters:
+            if known.name == adapter:
                 return replace(
                     self,
-                    name=f"{self.name}+{one.name}",
-                    revision=one.revision,
-                    taught=one.taught,
+                    name=f"{self.name}+{known.name}",
+                    revision=known.revision,
+                    taught=known.taught,
                     adapters=(),
                 )
-        names = ", ".join(one.name for one in self.adapters) or "none"
+        names = ", ".join(known.name for known in self.adapters) or "none"
         raise AdapterError(
             f"the engine of {self.name} has no adapter {quote(adapter)}, only {names}: open the "
             f"model as {self.name}+ADAPTER, or name it in `adapters`"

@@ -311,14 +311,14 @@ def branch_params(token_ids: Sequence[int], rows: Sequence[Sequence[int]]) -> An
         rows: row i from the end has what is asked about in the place of the prompt's i-th token
             from the end; at most `MAX_LABELS` ids each.
     """
-    asked = {"prompt_logprob_token_ids": [list(row) for row in rows]} if rows else {}
+    options = {"prompt_logprob_token_ids": [list(row) for row in rows]} if rows else {}
     return _params(
         temperature=0.0,
         max_tokens=1,
         detokenize=False,
         logprob_token_ids=list(token_ids),
         skip_reading_prefix_cache=False,
-        **asked,
+        **options,
     )
 
 
