@@ -176,7 +176,7 @@ def run(opened: VllmEngine, chosen: Sequence[Trial], *, least: int, most: int) -
 
 
 def _sweep(chosen: Sequence[Trial]) -> dict[str, object]:
-    return {"name": "benchmark", "retries": 0, "trials": [one.to_json() for one in chosen]}
+    return {"name": "benchmark", "retries": 0, "trials": [trial.to_json() for trial in chosen]}
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ def made(length=1, *, success=True, oracles=()):
 @pytest.mark.parametrize("length", [0, 1, 6, 13, 40])
 def test_a_plan_of_any_length_is_told(part, length):
     outcome = made(length, success=length == 6, oracles=["judge", "apply"])
-    lines = demo.told(part, outcome)
+    lines = demo.lines_of(part, outcome)
     assert lines[0] == f"{part.world}: {part.task}"
     assert max(map(len, lines)) <= demo.WIDTH
     for place, one in enumerate(outcome["plan"], start=1):
@@ -36,7 +36,7 @@ def test_a_plan_of_any_length_is_told(part, length):
 
 
 def test_who_was_not_asked_is_not_named():
-    lines = demo.told(demo.PARTS[0], made())
+    lines = demo.lines_of(demo.PARTS[0], made())
     assert not any("rules" in line for line in lines)
 
 
