@@ -111,7 +111,7 @@ async def test_role_tells_what_it_is_told_to():
     role = a_role(engine, values_of=lambda pair: {"goal": pair[0], "option": pair[1].upper()})
     await role(("win", "wait"))
     assert engine.requests[0].prompt[1].content == "Goal: win\n\nOption: WAIT"
-    with pytest.raises(TypeError, match="tuple is not a dataclass: give the role a `tell`"):
+    with pytest.raises(TypeError, match="tuple is not a dataclass: give the role `values_of`"):
         await a_role(engine)(("win", "wait"))
 
 
