@@ -110,9 +110,9 @@ def deciding_characters(answer: str) -> list[bool]:
         One truth value a character, and one for the end of the text.
 
     Example:
-        >>> said = '{"feasible":true}'
-        >>> decides = deciding_characters(said)
-        >>> "".join(c for c, d in zip(said, decides) if d)
+        >>> answer = '{"feasible":true}'
+        >>> decides = deciding_characters(answer)
+        >>> "".join(c for c, d in zip(answer, decides) if d)
         'true'
         >>> any(deciding_characters('{"steps":[]}')[10:11])
         True

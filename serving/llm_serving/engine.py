@@ -49,7 +49,7 @@ class Engine(Protocol):
         >>> from llm_serving import Engine, Request, ScriptedEngine
         >>> async def ask_twice(engine: Engine, prompt: str) -> list[str]:
         ...     asked = (engine.generate(Request(prompt=prompt)) for _ in range(2))
-        ...     return [one.text for one in await asyncio.gather(*asked)]
+        ...     return [answer.text for answer in await asyncio.gather(*asked)]
         >>> asyncio.run(ask_twice(ScriptedEngine({"default": "north"}), "Which way?"))
         ['north', 'north']
     """
@@ -199,7 +199,8 @@ async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:
         >>> import asyncio
         >>> from llm_serving import Request, ScriptedEngine, draw
         >>> engine = ScriptedEngine(lambda request: f"answer {request.sample}")
-        >>> [one.text for one in asyncio.run(draw(engine, Request(prompt="Go on."), 2))]
+        >>> drawn = asyncio.run(draw(engine, Request(prompt="Go on."), 2))
+        >>> [completion.text for completion in drawn]
         ['answer 0', 'answer 1']
     """
     draws = (replace(request, sample=request.sample + i) for i in range(n))
