@@ -38,7 +38,9 @@ def test_of_equals_the_cheaper_leads():
         for planner, calls in (("dear", 9), ("cheap", 2))
         for seed in range(3)
     ]
-    (lead,) = leads(runs_of(result_record(one, attempts=1) for one in results), by=("planner",))
+    (lead,) = leads(
+        runs_of(result_record(result, attempts=1) for result in results), by=("planner",)
+    )
     assert (lead.first, lead.second) == (("cheap",), ("dear",))
     assert lead.difference.estimate.value == 0.0
 
@@ -50,15 +52,15 @@ def test_domains_have_their_own_leads():
         for name in ("uct", "cot")
         for seed in range(2)
     ]
-    runs = runs_of(result_record(one, attempts=1) for one in (*here, *there))
-    alone, two = leads(runs, by=("planner",))
+    runs = runs_of(result_record(result, attempts=1) for result in (*here, *there))
+    alone, paired = leads(runs, by=("planner",))
     assert (alone.domain, alone.first, alone.second, alone.difference) == (
         "minecraft",
         ("cot",),
         None,
         None,
     )
-    assert (two.domain, two.first, two.second) == ("household", ("uct",), ("cot",))
+    assert (paired.domain, paired.first, paired.second) == ("household", ("uct",), ("cot",))
 
 
 def test_runs_that_cannot_be_paired_say_why():
@@ -68,14 +70,14 @@ def test_runs_that_cannot_be_paired_say_why():
         for seed in range(2)
     ]
     other = [result_of(trial_of("cot", seed=seed), success=False) for seed in range(2)]
-    runs = runs_of(result_record(one, attempts=1) for one in (*several, *other))
+    runs = runs_of(result_record(result, attempts=1) for result in (*several, *other))
     (lead,) = leads(runs, by=("planner",))
     assert lead.difference is None
     assert "cannot pair too on mine, seed 0" in lead.reason
     listed = [
         result_of(trial_of("too", weights=weights), success=True) for weights in ([1], [1, 2])
     ]
-    runs = runs_of(result_record(one, attempts=1) for one in listed)
+    runs = runs_of(result_record(result, attempts=1) for result in listed)
     (lead,) = leads(runs, by=("planner", "settings.weights"))
     assert lead.reason == "they differ in a setting that is a list"
 

@@ -78,7 +78,7 @@ def test_prompt_does_not_escape_or_evaluate_what_it_is_given():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: a_prompt().messages({"goal": "win"}), "'option' is undefined"),
         (lambda: a_prompt(user=("history",)), "no source has a block 'history'; there are .*goal"),
@@ -86,8 +86,8 @@ def test_prompt_does_not_escape_or_evaluate_what_it_is_given():
         (lambda: Prompt(["{% block %}"], system=(), user=(), constants={}), "not valid"),
     ],
 )
-def test_a_prompt_that_misses_something(make, said):
-    with pytest.raises(PromptError, match=said):
+def test_a_prompt_that_misses_something(make, message):
+    with pytest.raises(PromptError, match=message):
         make()
 
 
