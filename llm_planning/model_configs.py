@@ -86,9 +86,6 @@ def split_adapter(name: str) -> tuple[str, str | None]:
 def default_model(roles: Collection[str], *, domain: str) -> str:
     """The bundled model that one run uses if the user names none.
 
-    Args:
-        domain: in which it plans.
-
     Returns:
         The model that was taught all of these roles in this domain, if there is one; otherwise
         `DEFAULT_MODEL`.
@@ -112,7 +109,6 @@ def with_adapters(config: EngineConfig, adapters: Iterable[str]) -> EngineConfig
     """A model's configuration with these adapters, and no others of its own.
 
     Args:
-        config: of the model.
         adapters: each a name in the configuration, a folder, or a bundled model that is made of an
             adapter.
 

@@ -58,12 +58,7 @@ NO_PLAN: Final = "no plan"
 
 
 def without_plan(reason: str, traits: Mapping[str, Any]) -> Outcome:
-    """The outcome of a problem that has no plan.
-
-    Args:
-        reason: why there is none.
-        traits: of the problem.
-    """
+    """The outcome of a problem that has no plan."""
     metrics = {**traits, "failure": NO_PLAN, "failure_cause": reason}
     return Outcome(
         success=None,

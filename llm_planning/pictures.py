@@ -40,7 +40,6 @@ class Canvas:
 
     Args:
         size: the length of its sides, in pixels.
-        colour: of the ground.
 
     Raises:
         DomainError: no picture has this size.
@@ -102,7 +101,6 @@ class Canvas:
             y: the middle of its letters, vertically.
             text: is written whole; `fitted` shortens.
             height: of the font, in pixels.
-            fill: its colour.
             middle: whether `x` is the middle.
         """
         anchor = "mm" if middle else "lm"

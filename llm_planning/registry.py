@@ -162,7 +162,6 @@ def asker_of(roles: Collection[str], domain: DomainSpec) -> PlannerSpec:
 
     Args:
         roles: which a model was taught.
-        domain: where.
     """
     fitting = (spec for spec in PLANNERS.values() if not spec.lacks(domain))
     return max(fitting, key=lambda spec: len({*roles}.intersection(spec.roles)))
@@ -176,7 +175,6 @@ def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMa
     the planner that the catalogue lists first.
 
     Args:
-        domain: where questions are asked.
         words: as `PlannerSpec.exercises` takes them.
     """
     fitting = (spec for spec in PLANNERS.values() if not spec.lacks(domain))

@@ -60,14 +60,7 @@ REFUSALS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A planner with a task and settings that fit it.
-
-    Attributes:
-        spec: the planner.
-        domain: the domain.
-        task: a task of the domain.
-        chosen: all settings.
-    """
+    """A planner with a task and settings that fit it."""
 
     spec: PlannerSpec
     domain: DomainSpec
@@ -78,7 +71,6 @@ class Prepared:
         """Opens the domain, plans, and closes the domain if it can be closed.
 
         Args:
-            engines: answer the questions.
             seed: of every draw.
 
         Raises:
@@ -229,7 +221,8 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
     try:
         outcome = await find().run(meters, seed)
     except asyncio.CancelledError as error:
-        if _being_cancelled():
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
             raise
         outcome = error
     except Exception as error:
@@ -244,11 +237,6 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
     )
 
 
-def _being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 def find_where(
     spec: PlannerSpec,
     *,
@@ -259,7 +247,6 @@ def find_where(
     """Finds the domain of a planner.
 
     Args:
-        spec: the planner.
         domain: as the user gave it; None to infer it.
         task: as the user gave it; the domain may be inferred from it.
         settings: keys that the user set; without a task, the domain may be inferred from them.

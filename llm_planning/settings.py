@@ -130,7 +130,6 @@ class Settings(BaseModel):
         """The condition that fails, so that nothing reads a setting; None if it is read.
 
         Args:
-            key: of the setting.
             more: conditions beside those of `read_when`.
         """
         tables = [more, *(vars(kind).get("read_when", {}) for kind in type(self).__mro__)]
@@ -141,7 +140,6 @@ class Settings(BaseModel):
         """Makes sure that every value that is not the default is read.
 
         Args:
-            name: of the planner.
             more: conditions beside those of `read_when`.
 
         Raises:

@@ -39,8 +39,6 @@ class Run(Generic[DomainT_co, SettingsT_co]):
     """What a planner is given: one task, who answers, and the settings.
 
     Attributes:
-        domain: name of the domain.
-        task: name of the task.
         world: the domain, opened for this task, with all that the planner's spec needs.
         engines: answer the roles, unless rules do. The default one embeds texts.
         settings: of the planner, an instance of its spec's model.
@@ -128,7 +126,6 @@ class DomainSpec:
         summary: one line for a list.
         kind: its class.
         tasks: names of its tasks, at least one.
-        settings: the model of its settings.
         open: makes the domain for a task; if that is an asynchronous context manager, it also
             closes the domain. `Several` if the settings name several problems.
         source: its origin; None for this project's domains.
@@ -197,7 +194,6 @@ def planner(
     Args:
         name: in kebab-case.
         summary: one line for a list; by default the function's first line of documentation.
-        settings: the model of its settings.
         roles: names of the questions that it may ask a model.
         needs: what its domain must be beside a `Domain`: Protocols such as `domain.Decomposes`.
 
@@ -238,12 +234,7 @@ def planner(
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Settings of a planner and of its domain, checked.
-
-    Attributes:
-        planner: the settings of the planner.
-        domain: the settings of the domain.
-    """
+    """Settings of a planner and of its domain, checked."""
 
     planner: Settings
     domain: Settings
@@ -270,8 +261,6 @@ def choose(spec: PlannerSpec, domain: DomainSpec, values: Mapping[str, object]) 
     """Reads the settings that a user gave for a planner and its domain.
 
     Args:
-        spec: the planner.
-        domain: the domain.
         values: key -> value; `domain.KEY` is always a setting of the domain.
 
     Raises:

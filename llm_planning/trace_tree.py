@@ -145,7 +145,6 @@ class TreeNotes:
     Ids count within the tree, so that they do not depend on concurrent searches.
 
     Args:
-        number: of the tree.
         before: simulations of all earlier searches; None if one of them asked the model.
 
     Attributes:

@@ -191,7 +191,6 @@ def bounded(seconds: float, function: Callable[..., Value], *args: object) -> Va
 
     Args:
         seconds: limit of processor time, which does not depend on the load of the machine.
-        function: the function to run.
         *args: its arguments.
 
     Raises:

@@ -300,10 +300,11 @@ def trials(folder: Path) -> Iterator[Trial]:
                             continue
                         seen.add(identity)
                         for seed in family.seeds:
+                            varied = [f"{key}={variant[key]}" for key in variant if key != "roles"]
                             parts = [
                                 planner,
                                 *place.values(),
-                                _settings_text(variant),
+                                " ".join(varied),
                                 by,
                                 f"seed={seed}",
                             ]
@@ -346,10 +347,6 @@ def _roles_file(spec: PlannerSpec, kind: str, folder: Path) -> Path:
     judged = [role for role in known if role not in {*spec.free_text, *PROGRAMS}]
     path.write_text("".join(f"{role}: {{rate: {RATE}, kind: {kind}}}\n" for role in judged))
     return path
-
-
-def _settings_text(settings: Mapping[str, object]) -> str:
-    return " ".join(f"{key}={value}" for key, value in settings.items() if key != "roles")
 
 
 # RECORDING ----------------------------------------------------------------------------------------

@@ -82,7 +82,6 @@ class Waiting:
     """Says what goes on while it is entered: a live line on a terminal, nothing elsewhere.
 
     Args:
-        console: to write on.
         activity: in words of one line.
     """
 

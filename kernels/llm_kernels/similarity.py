@@ -141,7 +141,6 @@ def topk_oracle(
     Args:
         queries: [Q, D], any length but zero.
         corpus: [N, D].
-        k: how many.
         inverse_norms: float32 [N], 1 / ‖row‖, or 0 for a row that is left out; computed if None.
 
     Returns:
@@ -199,9 +198,7 @@ def choose_backend(
 
     Args:
         device: "cpu", "cuda" or "cuda:1" and the like.
-        rows: N.
         k: results per query.
-        dimension: D.
         dtype: of the corpus: "float32", "float16" or "bfloat16".
 
     Example:

@@ -106,7 +106,6 @@ def attend(attended: Attended, cut: list[Block], *, taken: Tensor) -> None:
 
     Args:
         attended: queries, keys and values; gets the shares.
-        cut: the row's blocks.
         taken: gets what each node takes of the values, [nodes, kv heads, queries, head width].
     """
     for block, queries, share in attended.of_blocks(cut):
@@ -124,7 +123,6 @@ def attend_back(gradient: Tensor, attended: Attended, cut: list[Block], *, out: 
     Args:
         gradient: of the loss with respect to what was taken.
         attended: with the shares.
-        cut: the row's blocks.
         out: gets the gradient of the queries, and that of keys and values added, in float32.
     """
     kv_heads, group, _, width = attended.queries.shape

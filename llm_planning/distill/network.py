@@ -48,7 +48,6 @@ class Network:
 
     Args:
         model: as it was published.
-        learned: what of it is changed.
     """
 
     def __init__(self, model: Model, learned: Learned) -> None:
@@ -63,7 +62,6 @@ class Network:
         """Adds the gradient of a row's loss; workers may do it side by side.
 
         Args:
-            row: lessons.
             room: of this worker alone.
             gradient: of what is learned, of this worker alone.
             scale: multiplies the gradient, not the loss that is returned.
@@ -94,9 +92,6 @@ class _Pass:
     """One row on its way through the network.
 
     Args:
-        network: which.
-        row: lessons.
-        room: for all that is large.
         keeps: whether a backward pass follows.
     """
 
@@ -349,9 +344,7 @@ def _turn(heads: Tensor, turns: tuple[Tensor, ...], *, out: Tensor) -> None:
     """Turns the halves of each head against each other; all are [heads, nodes, head width].
 
     Args:
-        heads: what is turned.
         turns: cosine and sine of each node's angles, [nodes, half a head's width].
-        out: gets it.
     """
     cosine, sine = turns
     lower, upper = heads.chunk(2, dim=-1)

@@ -160,9 +160,7 @@ def train(
     """Trains a network, or goes on where a training of this folder was broken off.
 
     Args:
-        network: learns.
         lessons: of each batch, by its number; the same ones whenever it is asked.
-        recipe: how.
         folder: exists, and gets the checkpoint.
         identity: of the model and the questions, JSON-able; a checkpoint of others is refused.
         report: is told of every batch.

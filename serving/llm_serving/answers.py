@@ -71,9 +71,6 @@ def constraint_of(model: type[BaseModel]) -> Constraint:
     a bounded grid (`multiple_of`, for decimals also `decimal_places`), bounded strings (optionally
     with a finite `pattern`), bounded lists and tuples, nested models, and unions of these.
 
-    Args:
-        model: a Pydantic model.
-
     Returns:
         What `Request.constraint` takes: a regular expression of the whole answer, and the bound
         on its length.
@@ -113,7 +110,6 @@ def parse(model: type[Answer], text: str) -> Answer:
     """Reads an answer; every text of the model's language is read.
 
     Args:
-        model: the answer's Pydantic model.
         text: what an engine answered under `constraint_of(model)`.
 
     Raises:

@@ -51,7 +51,6 @@ def request_key(
     the sample index alone tells draws apart.
 
     Args:
-        prompt: the request's prompt, encoded.
         request: its own `prompt` is ignored.
 
     Returns:

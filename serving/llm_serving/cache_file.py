@@ -51,11 +51,7 @@ class CacheError(ServingError):
 
 
 class UnreadableCacheError(CacheError):
-    """The file is damaged or is not a cache of this kind and version: removing it helps.
-
-    Attributes:
-        path: of the file.
-    """
+    """The file is damaged or is not a cache of this kind and version: removing it helps."""
 
     path: Path
 

@@ -31,7 +31,6 @@ class ChatFormat:
     What is unusual about a model's chats is said in one warning.
 
     Args:
-        folder: the model's.
         name: the model's, for messages; None takes the folder.
         template: source of a chat template; "" takes the model's own.
         variables: that the template reads; see `ChatTemplate`.

@@ -83,7 +83,8 @@ class TextEncoder:
     def __init__(
         self, model: str = DEFAULT_ENCODER, *, cache: Path | Literal["shared"] | None = "shared"
     ) -> None:
-        self._name = _lasting_name(model)
+        # It means the same model from every working directory.
+        self._name = os.path.realpath(at_home(model)) if names_folder(model) else model
         self._cache_path = vector_cache_path() if cache == "shared" else cache
         self._opening = threading.RLock()
         self._cache: VectorCache | None = None
@@ -297,11 +298,6 @@ def _reading(name: str) -> AbstractContextManager[None]:
     return reading_model(
         lambda reason: EncoderError(f"{name} cannot be used as a sentence encoder: {reason}")
     )
-
-
-def _lasting_name(model: str) -> str:
-    """The name that means the same model from every working directory."""
-    return os.path.realpath(at_home(model)) if names_folder(model) else model
 
 
 def _check(texts: Sequence[str]) -> None:

@@ -188,7 +188,6 @@ async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:
     """Draws n seeded samples of one request, batched together.
 
     Args:
-        engine: the engine that answers.
         request: its `sample` is the index of the first draw.
         n: number of draws; draw i has sample index `request.sample + i`.
 

@@ -85,7 +85,6 @@ def place(
     and of what is left a part in proportion to weights and `WORKING_BYTES`.
 
     Args:
-        models: their configurations.
         weights: of each, in bytes.
         gpu_bytes: memory of the GPU with a number.
 

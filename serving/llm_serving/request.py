@@ -35,7 +35,6 @@ class Message:
 
     Attributes:
         role: who speaks.
-        content: the text of the turn.
         images: shown before the text, in this order.
 
     Example:
@@ -101,8 +100,6 @@ class Request:
     """One answer that is asked for.
 
     Attributes:
-        prompt: what the model reads.
-        sampling: how it draws.
         constraint: the finite language that the answer must belong to, if any.
         role: whose question this is; usage is counted under this name.
         sample: which of several seeded draws of the same prompt this is.
@@ -196,7 +193,6 @@ class Completion:
         text: without the terminator.
         token_ids: shape [T], the terminator included where one was written.
         finish: "stop" (terminator or stop text) or "length" (cut at `max_tokens`).
-        usage: what this answer cost.
 
     Example:
         >>> import asyncio
@@ -234,7 +230,6 @@ class Scores:
 
     Attributes:
         logprobs: shape [choices], in nats, each the sum over the choice's tokens.
-        usage: what the scoring cost.
         shared: what its requests have in common; None if the engine does not say, and for a
             prompt with images.
 

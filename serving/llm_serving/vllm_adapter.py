@@ -87,7 +87,6 @@ class VllmCore:
     """vLLM's engine behind the four calls that a dispatcher makes.
 
     Args:
-        config: how the model is served.
         path: folder of the weights.
         adapters: name -> adapter that vLLM applies to the weights of requests that name it.
         ends: the tokens that end an answer.

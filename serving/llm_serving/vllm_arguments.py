@@ -208,7 +208,6 @@ def engine_arguments(
     """Translates a configuration into vLLM's `EngineArgs`.
 
     Args:
-        config: how the model is served.
         path: folder of the weights.
         ranks: of the adapters that vLLM applies.
         beside: what else of this run holds memory of the same GPU.

