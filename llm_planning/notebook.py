@@ -190,8 +190,8 @@ def display() -> Callable[[str], None] | None:
     if not hasattr(get_ipython(), "kernel"):
         return None
     # Rich wants ipywidgets for this; a display that is updated needs nothing beyond the kernel.
-    handle = show(HTML(_page("progress", said="planning")), display_id=True)
-    return lambda text: handle.update(HTML(_page("progress", said=text)))
+    handle = show(HTML(_page("progress", line="planning")), display_id=True)
+    return lambda text: handle.update(HTML(_page("progress", line=text)))
 
 
 def _page(kind: str, **values: object) -> str:

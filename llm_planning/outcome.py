@@ -99,8 +99,8 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
     rules = Counter(
         outcome.metrics["rules"] for outcome in outcomes.values() if "rules" in outcome.metrics
     )
-    lengths = [len(one.plan) for one in solved.values()]
-    optima = [one.metrics.get("optimum") for one in solved.values()]
+    lengths = [len(outcome.plan) for outcome in solved.values()]
+    optima = [outcome.metrics.get("optimum") for outcome in solved.values()]
     known = [optimum for optimum in optima if optimum is not None]
     means: dict[str, float] = {"actions": fmean(lengths)} if lengths else {}
     if known and len(known) == len(lengths):

@@ -119,8 +119,8 @@ class Settings(BaseModel):
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
             # An error of settings that do not fit together has no place, and names them itself.
-            what = f"setting {key}={quote(first['input'])} is" if key else "these settings are"
-            raise SettingsError(f"{what} not possible: {first['msg']}") from error
+            subject = f"setting {key}={quote(first['input'])} is" if key else "these settings are"
+            raise SettingsError(f"{subject} not possible: {first['msg']}") from error
 
     def to_json(self) -> dict[str, object]:
         """Key -> value of all settings, as `read` takes them."""

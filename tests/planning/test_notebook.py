@@ -95,7 +95,7 @@ def test_what_a_world_writes_is_no_markup():
         outcome(plan=(VILE,), metrics={VILE: VILE}, text=VILE)._repr_html_(),
         expanded([grown(VILE, visits=2)])._repr_html_(),
         notebook.table_html(VILE, [VILE], [[VILE]]),
-        notebook._page("progress", said=VILE),
+        notebook._page("progress", line=VILE),
     ],
     ids=["outcome", "tree", "table", "progress"],
 )
