@@ -73,9 +73,11 @@ async def ours(engine: VllmEngine, way: Way, *, walks: int = 12) -> tuple[Scores
         )
     )
     computed = sum(
-        result.prompt_tokens - result.cached_tokens for one in scored for result in one.results
+        result.prompt_tokens - result.cached_tokens
+        for scores in scored
+        for result in scores.results
     )
-    return [one.logprobs for one in scored], computed
+    return [scores.logprobs for scores in scored], computed
 
 
 def main() -> None:
@@ -107,7 +109,7 @@ def main() -> None:
         forget(opened)
         _, computed_long = asyncio.run(ours(opened, opened.fast_scores, walks=LONG_WALKS))
         forwards = {
-            walks: sum(len(opened.encode(one).token_ids) for one in prompts(walks=walks))
+            walks: sum(len(opened.encode(prompt).token_ids) for prompt in prompts(walks=walks))
             for walks in (12, LONG_WALKS)
         }
     findings = [
@@ -136,10 +138,10 @@ def main() -> None:
     report("action_logprobs", findings, as_json=arguments.json)
 
 
-def _gap(one: Scores, other: Scores) -> float:
+def _gap(scores: Scores, other: Scores) -> float:
     return max(
         abs(a - b)
-        for row, others in zip(one, other, strict=True)
+        for row, others in zip(scores, other, strict=True)
         for a, b in zip(row, others, strict=True)
     )
 

@@ -86,7 +86,7 @@ def expansions(opened: VllmEngine, count: int, *, limit: int) -> Arm:
 def bare(opened: VllmEngine, requests: Sequence[Request], *, limit: int) -> Arm:
     """Sends requests as they are, so many of them at once."""
     recorder = Recorder(opened)
-    return _measure(opened, recorder, [recorder.generate(one) for one in requests], limit)
+    return _measure(opened, recorder, [recorder.generate(request) for request in requests], limit)
 
 
 def _measure(opened: VllmEngine, recorder: Recorder, work: Sequence[object], limit: int) -> Arm:
@@ -96,11 +96,11 @@ def _measure(opened: VllmEngine, recorder: Recorder, work: Sequence[object], lim
     async def run() -> None:
         free = asyncio.Semaphore(limit)
 
-        async def one(job: object) -> None:
+        async def admit(job: object) -> None:
             async with free:
                 await job  # type: ignore[misc]
 
-        await asyncio.gather(*map(one, work))
+        await asyncio.gather(*map(admit, work))
 
     begun = time.perf_counter()
     asyncio.run(run())
@@ -119,7 +119,7 @@ def main() -> None:
         many = bare(opened, together.requests, limit=round(together.in_flight))
         few = bare(opened, alone.requests, limit=max(1, round(alone.in_flight)))
         single = bare(opened, alone.requests[::6], limit=1)
-        sizes = lengths(opened, [one.prompt for one in together.requests])
+        sizes = lengths(opened, [request.prompt for request in together.requests])
     quotient = together.rate / alone.rate
     details = {
         "tokens_per_s_together": together.rate,

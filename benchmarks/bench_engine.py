@@ -84,16 +84,16 @@ def role_calls(engine: Engine, role: str, count: int) -> list[Awaitable[object]]
             return [termination(tau) for tau in taus]
         case "dynamics":
             dynamics = ask.of(ask.roles.dynamics())
-            return [dynamics(one) for one in considered]
+            return [dynamics(transition) for transition in considered]
         case "reward":
             reward = ask.of(ask.roles.reward(PREDICTED))
-            return [reward(one) for one in considered]
+            return [reward(transition) for transition in considered]
         case "feasibility":
             feasibility = ask.of(ask.roles.feasibility(NOW))
-            return [feasibility(one) for one in considered]
+            return [feasibility(transition) for transition in considered]
         case "repair":
             repair = ask.of(ask.roles.repair(NOW))
-            return [repair(one) for one in considered]
+            return [repair(transition) for transition in considered]
     raise ValueError(f"ToO has no role {role!r}")
 
 
@@ -115,7 +115,7 @@ async def together(work: Sequence[Awaitable[T]]) -> list[T]:
 
 async def in_turn(work: Sequence[Awaitable[T]]) -> list[T]:
     """Awaits one after the other."""
-    return [await one for one in work]
+    return [await call for call in work]
 
 
 async def plain_scores(

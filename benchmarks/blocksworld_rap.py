@@ -77,16 +77,16 @@ def places(world: Blocksworld, opened: VllmEngine) -> list[Place]:
         actions = tuple(world.actions(state))
         names = tuple(map(str, actions))
         after = [world.step(state, action, draws).state for action in actions]
-        for one in after:
-            if one not in numbers:
-                numbers[one] = len(numbers)
-                states.append(one)
+        for reached in after:
+            if reached not in numbers:
+                numbers[reached] = len(numbers)
+                states.append(reached)
         asked = Situation((), world.describe(state), names)
         found.append(
             Place(
                 prompt=action_prompt(opened, wording, asked).token_ids if names else (),
                 actions=tuple(map(opened.choice_tokens, names)),
-                leads_to=tuple(numbers[one] for one in after),
+                leads_to=tuple(numbers[reached] for reached in after),
                 score=world.score(state),
                 won=world.success(state),
             )
@@ -186,7 +186,7 @@ def peer_logprobs(model: Any, place: Place) -> list[float]:  # noqa: ANN401
     ):
         raise AnswersDifferError("llm-reasoners reads a prompt as other tokens")
     with torch.no_grad():
-        return [float(one) for one in model.get_loglikelihood(prefix, texts)]
+        return [float(value) for value in model.get_loglikelihood(prefix, texts)]
 
 
 class RapProblem:
@@ -230,14 +230,14 @@ class RapProblem:
         return pi + self._places[self._places[state].leads_to[action]].score, {}
 
 
-def peer_scores(folder: str, found: Sequence[Sequence[Place]]) -> list[list[float]]:
+def peer_scores(folder: str, problems: Sequence[Sequence[Place]]) -> list[list[float]]:
     """Log-probabilities of the actions of every start, shape [problems][actions]."""
-    model = peer_model(folder, _most(found))
-    return [peer_logprobs(model, one[0]) for one in found]
+    model = peer_model(folder, _most(problems))
+    return [peer_logprobs(model, places[0]) for places in problems]
 
 
 def peer_search(
-    folder: str, found: Sequence[Sequence[Place]], simulations: int
+    folder: str, problems: Sequence[Sequence[Place]], simulations: int
 ) -> tuple[float, int, int]:
     """Searches once from each start; the model is loaded already.
 
@@ -247,17 +247,17 @@ def peer_search(
     import torch
     from reasoners.algorithm.mcts import MCTS
 
-    model = peer_model(folder, _most(found))
+    model = peer_model(folder, _most(problems))
     questions, begun = 0, perf_counter()
-    for one in found:
-        problem = RapProblem(model, one)
+    for places in problems:
+        problem = RapProblem(model, places)
         MCTS(w_exp=EXPLORATION, depth_limit=DEPTH, n_iters=simulations)(problem, problem)
         questions += problem.questions
     return perf_counter() - begun, questions, torch.get_num_threads()
 
 
-def _most(found: Sequence[Sequence[Place]]) -> int:
-    return max(len(place.actions) for one in found for place in one)
+def _most(problems: Sequence[Sequence[Place]]) -> int:
+    return max(len(place.actions) for places in problems for place in places)
 
 
 # -------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def main() -> None:
         theirs, asked, threads = peer.submit(
             peer_search, folder, found, arguments.simulations
         ).result()
-    prompts = [len(place.prompt) for one in found for place in one if place.prompt]
+    prompts = [len(place.prompt) for places in found for place in places if place.prompt]
     finding = Finding(
         label=f"llm-reasoners / puct, one search of {arguments.simulations} simulations",
         measured=theirs / seconds,

@@ -58,7 +58,8 @@ def questions(tokenizer: LessonTokenizer, words: Words, states: int) -> list[Les
         states: asked about.
     """
     makers = {
-        id(one): one for one in exercise_makers(find_domain("minecraft"), words=words).values()
+        id(maker): maker
+        for maker in exercise_makers(find_domain("minecraft"), words=words).values()
     }
     planners = [(maker, maker.roles) for maker in makers.values() if maker.taught_words]
     return lessons_of(Course([planners], states=states, seed=0).exercises(0), tokenizer)
@@ -97,7 +98,7 @@ class Peft:
         """Loss, and length of the gradient."""
         self._model.zero_grad()
         loss = 0.0
-        alike = sorted(lessons, key=lambda one: one.length)
+        alike = sorted(lessons, key=lambda lesson: lesson.length)
         for start in range(0, len(alike), TOGETHER):
             loss += self._batch(alike[start : start + TOGETHER])
         squares = [
@@ -108,16 +109,16 @@ class Peft:
         return loss, sum(squares) ** 0.5
 
     def _batch(self, lessons: Sequence[Lesson]) -> float:
-        longest = max(one.length for one in lessons)
+        longest = max(lesson.length for lesson in lessons)
         tokens = torch.zeros(len(lessons), longest, dtype=torch.long)
         mask, weights = torch.zeros_like(tokens), torch.zeros(len(lessons), longest)
         targets = torch.zeros_like(tokens)
-        for row, one in enumerate(lessons):
-            answer = slice(len(one.prompt) - 1, one.length)
-            tokens[row, : one.length] = torch.tensor((*one.prompt, *one.answer[:-1]))
-            mask[row, : one.length] = 1
-            targets[row, answer] = torch.tensor(one.answer)
-            weights[row, answer] = one.importance * torch.tensor(one.weights)
+        for row, lesson in enumerate(lessons):
+            answer = slice(len(lesson.prompt) - 1, lesson.length)
+            tokens[row, : lesson.length] = torch.tensor((*lesson.prompt, *lesson.answer[:-1]))
+            mask[row, : lesson.length] = 1
+            targets[row, answer] = torch.tensor(lesson.answer)
+            weights[row, answer] = lesson.importance * torch.tensor(lesson.weights)
         logits = self._model(input_ids=tokens, attention_mask=mask).logits
         chosen = weights > 0
         losses = torch.nn.functional.cross_entropy(
@@ -137,9 +138,9 @@ def timed(step: Callable[[Sequence[Lesson]], object], lessons: Sequence[Lesson])
 
 def compare(name: str, ours: tuple[float, float], theirs: tuple[float, float]) -> None:
     """Refuses to time arms that do not compute the same."""
-    for what, one, two in zip(("losses", "gradients"), ours, theirs, strict=True):
-        if abs(one - two) > AGREEMENT * abs(two):
-            raise AnswersDifferError(f"{name}: the {what} are {one} and {two}")
+    for what, our, their in zip(("losses", "gradients"), ours, theirs, strict=True):
+        if abs(our - their) > AGREEMENT * abs(their):
+            raise AnswersDifferError(f"{name}: the {what} are {our} and {their}")
 
 
 def main() -> None:
@@ -156,7 +157,7 @@ def main() -> None:
     for words in ways:
         asked = questions(tokenizer, words, options.states)
         counts[words] = (
-            sum(one.length for one in asked) / len(asked),
+            sum(lesson.length for lesson in asked) / len(asked),
             sum(len(row.tokens) for row in pack(asked, multiple=2)) / len(asked),
         )
     arms: dict[str, Any] = {}

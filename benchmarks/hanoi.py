@@ -47,10 +47,11 @@ async def play(engine: Engine, discs: int, settings: Mapping[str, Any]) -> list[
     ]
 
 
-def said(outcomes: list[Outcome]) -> str:
+def summary(outcomes: list[Outcome]) -> str:
     """How many were solved, and in how many moves."""
-    moves = fmean(len(one.plan) for one in outcomes)
-    return f"{sum(one.success is True for one in outcomes)} solved, {moves:.1f} moves on average"
+    moves = fmean(len(outcome.plan) for outcome in outcomes)
+    solved = sum(outcome.success is True for outcome in outcomes)
+    return f"{solved} solved, {moves:.1f} moves on average"
 
 
 async def measure(engine: Engine, begun: float) -> list[Finding]:
@@ -58,15 +59,15 @@ async def measure(engine: Engine, begun: float) -> list[Finding]:
     with_model = await play(engine, 3, {})
     seconds = perf_counter() - begun
     uniform = await play(engine, 3, {"prior": "uniform"})
-    details = {"model's prior": said(with_model), "uniform prior": said(uniform)}
+    details = {"model's prior": summary(with_model), "uniform prior": summary(uniform)}
     with TemporaryDirectory() as folder, closing(ResponseCache(Path(folder) / "a.sqlite")) as cache:
         reusing = CachedEngine(engine, cache)
         for discs, simulations in OTHERS:
             for prior in ("exact", "index", "uniform"):
                 settings = {"prior": prior, "simulations": simulations}
                 outcomes = await play(reusing, discs, settings)
-                details[f"{discs} discs, {simulations} simulations, {prior}"] = said(outcomes)
-    solved = sum(one.success is True for one in with_model)
+                details[f"{discs} discs, {simulations} simulations, {prior}"] = summary(outcomes)
+    solved = sum(outcome.success is True for outcome in with_model)
     return [
         Finding(
             label="seeds of 10 that puct solves with the model's prior",

@@ -136,8 +136,8 @@ def report(name: str, findings: Sequence[Finding], *, as_json: bool) -> None:
     details = Table(title="details", title_justify="left", show_header=False)
     for finding in findings:
         for key, value in finding.details.items():
-            shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-            details.add_row(escape(key), escape(shown))
+            text = f"{value:.4g}" if isinstance(value, float) else str(value)
+            details.add_row(escape(key), escape(text))
     console.print(details)
     described = machine()
     console.print(", ".join(f"{key}: {value}" for key, value in described.items()))

@@ -92,7 +92,7 @@ def same_walks(task: Task) -> None:
         objects.act(actions[int(share * len(actions))])
         place = objects.at and objects.at.name
         known = None if state.at == NOWHERE else rules.home.places[state.at].name
-        lie = [tuple(sorted(one.number for one in place.things)) for place in objects.places]
+        lie = [tuple(sorted(thing.number for thing in place.things)) for place in objects.places]
         agree = (
             place == known
             and objects.room == rules.home.rooms[state.room]
@@ -246,10 +246,10 @@ class NodeByNode(MeteredEngine):
         return self.tokens * seconds / tokens
 
 
-def same_statistics(one: Decided, other: Decided) -> bool:
+def same_statistics(decided: Decided, other: Decided) -> bool:
     """Whether two searches agree in N, Q and π of every action."""
-    pairs = zip(one.options, other.options, strict=True)
-    return one.action == other.action and all(
+    pairs = zip(decided.options, other.options, strict=True)
+    return decided.action == other.action and all(
         (a.action, a.visits, a.value) == (b.action, b.visits, b.value)
         and abs(a.prior - b.prior) < TOLERANCE
         for a, b in pairs

@@ -55,21 +55,21 @@ class ObjectHome:
         home = rules.home
         places = [
             Place(
-                one.name,
-                home.rooms[one.room],
-                one.container,
+                place.name,
+                home.rooms[place.room],
+                place.container,
                 [Thing(rules.things[number], number) for number in things],
             )
-            for one, things in zip(home.places, state.places, strict=True)
+            for place, things in zip(home.places, state.places, strict=True)
         ]
-        goal = [tuple(one) for one in rules.goal]
+        goal = [tuple(fact) for fact in rules.goal]
         return cls(list(home.rooms), places, goal, rules.hands, home.rooms[state.room])
 
     def copy(self) -> ObjectHome:
         """A copy that can be changed. Nobody holds anything yet, or is close to anything."""
         places = [
-            Place(one.name, one.room, one.container, list(one.things), one.is_open)
-            for one in self.places
+            Place(place.name, place.room, place.container, list(place.things), place.is_open)
+            for place in self.places
         ]
         return ObjectHome(self.rooms, places, self.wanted, self.hands, self.room)
 
@@ -92,9 +92,11 @@ class ObjectHome:
         if self.at.container:
             found.append(("turn", self.at))
         if len(self.held) < self.hands:
-            found += [("grab", thing) for thing in {one.name: one for one in here}.values()]
+            found += [("grab", thing) for thing in {thing.name: thing for thing in here}.values()]
         if not self.at.container or self.at.is_open:
-            found += [("put", thing) for thing in {one.name: one for one in self.held}.values()]
+            found += [
+                ("put", thing) for thing in {thing.name: thing for thing in self.held}.values()
+            ]
         return found
 
     def act(self, action: tuple[str, Place | Thing | str]) -> None:
@@ -109,7 +111,7 @@ class ObjectHome:
             case ("grab", Thing() as thing):
                 assert self.at is not None
                 self.at.things.remove(thing)
-                self.held = sorted([*self.held, thing], key=lambda one: one.number)
+                self.held = sorted([*self.held, thing], key=lambda thing: thing.number)
             case ("put", Thing() as thing):
                 assert self.at is not None
                 self.held.remove(thing)

@@ -69,7 +69,7 @@ class NaiveGame:
         """Looks around, after a copy and all actions before it where it stands elsewhere."""
         if state not in self._seen:
             self._go(state)
-            look, inventory = (self._env.step(one)[0] for one in ("look", "inventory"))
+            look, inventory = (self._env.step(command)[0] for command in ("look", "inventory"))
             self._seen[state] = str(look["feedback"]), str(inventory["feedback"])
         return self._seen[state]
 
@@ -99,4 +99,4 @@ class NaiveGame:
 
 def _actions(seen: Any) -> tuple[str, ...]:  # noqa: ANN401 - a textworld.GameState
     commands = seen["admissible_commands"] or ()
-    return tuple(sorted({one for one in commands if one.split()[0] not in _UNCHANGING}))
+    return tuple(sorted({command for command in commands if command.split()[0] not in _UNCHANGING}))

@@ -40,6 +40,7 @@ class Answers:
 
     def __init__(self, engine: VllmEngine) -> None:
         self.engine = engine
+        self.identity = engine.identity
         self.by_role: dict[str, deque[asyncio.Future[Completion]]] = {}
         self.prompts: list[Prompt] = []
 
@@ -58,6 +59,7 @@ class Replay:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
+        self.identity = answers.identity
         self.prompts: list[Prompt] = []
 
     async def generate(self, request: Request) -> Completion:

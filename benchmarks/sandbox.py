@@ -37,18 +37,18 @@ def program(calls: int) -> str:
 
 async def run(calls: int) -> float:
     """Runs a program; returns its sum."""
-    told = []
+    sums = []
 
     async def host(name: str, values: Sequence[Any]) -> object:
         if name == "twice":
             return {"value": 2 * values[0]}
-        told.append(values[0])
+        sums.append(values[0])
         return None
 
     end = await run_program([program(calls - 1)], "main()", host, seed=0, limits=LIMITS)
     if end.error is not None or end.calls != calls:
         raise AnswersDifferError(f"the program ended with {end}")
-    return float(told[0])
+    return float(sums[0])
 
 
 def timed(calls: int) -> float:

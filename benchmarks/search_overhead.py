@@ -209,17 +209,13 @@ def run_reasoners() -> tuple[Any, float]:
         w_exp=EXPLORATION,
         depth_limit=DEPTH,
         n_iters=ITERATIONS,
-        cum_reward=_mean,
+        cum_reward=lambda rewards: sum(rewards) / len(rewards),
         output_strategy="last_iter",
     )
     gc.collect()
     start = clock()
     result = mcts(problem, problem)
     return result.tree_state, clock() - start
-
-
-def _mean(rewards: Sequence[float]) -> float:
-    return sum(rewards) / len(rewards)
 
 
 def compare_trees(ours: Node[int, int], theirs: Any) -> None:  # noqa: ANN401

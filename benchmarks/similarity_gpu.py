@@ -259,27 +259,27 @@ def table_of(measured: list[Measured], ceiling: float) -> Table:
     """A line per size."""
     columns = ("N", "D", "Q", "kernel ms", "bytes", "of ceiling", "torch", "faiss")
     table = Table(*columns, title="similarity_gpu", title_justify="left")
-    for one in measured:
-        shown = {
-            name: f"{one.peers[name] / one.kernel:.2f}x" if name in one.peers else one.notes[name]
+    for row in measured:
+        cells = {
+            name: f"{row.peers[name] / row.kernel:.2f}x" if name in row.peers else row.notes[name]
             for name in ("torch", "faiss")
         }
         table.add_row(
-            *(f"{number:,}" for number in one.size),
-            f"{one.kernel * 1e3:.3f}",
-            f"{one.least_bytes:,}",
-            f"{one.bandwidth() / ceiling:.0%}",
-            shown["torch"],
-            shown["faiss"],
+            *(f"{number:,}" for number in row.size),
+            f"{row.kernel * 1e3:.3f}",
+            f"{row.least_bytes:,}",
+            f"{row.bandwidth() / ceiling:.0%}",
+            cells["torch"],
+            cells["faiss"],
         )
     return table
 
 
 def findings(measured: list[Measured], ceiling: float | None, dtype: str) -> list[Finding]:
     """The two targets, at their worst size."""
-    aimed = [one for one in measured if one.size[0] >= 1_000_000 and one.size[2] <= 16]
-    fractions = [one.bandwidth() / ceiling for one in aimed] if ceiling else []
-    ratios = [ratio for one in aimed if (ratio := one.ratio) is not None]
+    aimed = [timing for timing in measured if timing.size[0] >= 1_000_000 and timing.size[2] <= 16]
+    fractions = [timing.bandwidth() / ceiling for timing in aimed] if ceiling else []
+    ratios = [ratio for timing in aimed if (ratio := timing.ratio) is not None]
     details = {"copy bandwidth, GB/s": None if ceiling is None else ceiling / 1e9, "dtype": dtype}
     label = "N >= 1M, Q <= 16, worst size"
     return [

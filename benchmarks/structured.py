@@ -49,7 +49,7 @@ async def free(opened: VllmEngine, asked: list[tuple[Request, Completion]]) -> N
     """Writes as many tokens for the same prompts, unconstrained."""
     from vllm import SamplingParams
 
-    async def one(request: Request, completion: Completion) -> None:
+    async def write(request: Request, completion: Completion) -> None:
         params = SamplingParams(
             temperature=request.sampling.temperature,
             seed=request.sampling.seed if request.sampling.temperature else None,
@@ -59,7 +59,7 @@ async def free(opened: VllmEngine, asked: list[tuple[Request, Completion]]) -> N
         )
         await opened.submit(VllmJob(opened.encode(request.prompt).token_ids, (), params))
 
-    await asyncio.gather(*(one(request, completion) for request, completion in asked))
+    await asyncio.gather(*(write(request, completion) for request, completion in asked))
 
 
 def measure(

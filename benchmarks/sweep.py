@@ -142,10 +142,12 @@ def run(opened: VllmEngine, chosen: Sequence[Trial], *, least: int, most: int) -
     forget(opened)
     before: Activity = replace(opened.activity)
     highest = 0
+    trials = [trial.to_json() for trial in chosen]
+    sweep = {"name": "benchmark", "retries": 0, "trials": trials}
     with (
         tempfile.TemporaryDirectory() as folder,
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
-        closing(Ledger.create(Path(folder) / "sweep", _sweep(chosen), {})) as ledger,
+        closing(Ledger.create(Path(folder) / "sweep", sweep, {})) as ledger,
         LiveDisplay(Console(file=nowhere, force_terminal=True, width=120), name="b") as display,
     ):
         timed = TimedLedger(ledger)
@@ -173,10 +175,6 @@ def run(opened: VllmEngine, chosen: Sequence[Trial], *, least: int, most: int) -
         requests=recorder.requests,
         most=highest,
     )
-
-
-def _sweep(chosen: Sequence[Trial]) -> dict[str, object]:
-    return {"name": "benchmark", "retries": 0, "trials": [one.to_json() for one in chosen]}
 
 
 def main() -> None:

@@ -165,8 +165,8 @@ def simulating(kind: str, actions: int) -> dict[str, float]:
     return {
         "naive": seconds["naive"] / (actions * FEW),
         "remembered": seconds["remembered"] / (many * RUNS),
-        "first": statistics.median(one[0] for one in by_seed) / many,
-        "last": statistics.median(one[-1] for one in by_seed) / many,
+        "first": statistics.median(times[0] for times in by_seed) / many,
+        "last": statistics.median(times[-1] for times in by_seed) / many,
         "copies": statistics.median(copies) / (actions * FEW),
     }
 
@@ -290,8 +290,8 @@ def priors(opened: VllmEngine, waiting: Sequence[GameSituation]) -> Finding:
             "seconds_together": seconds["together"],
             "seconds_in_turn": seconds["in_turn"],
             "gap_of_priors": gap,
-            "actions": " ".join(str(len(one.actions)) for one in waiting),
-            **lengths(opened, [asked(opened, one) for one in waiting]),
+            "actions": " ".join(str(len(question.actions)) for question in waiting),
+            **lengths(opened, [asked(opened, question) for question in waiting]),
         },
     )
 
@@ -327,12 +327,14 @@ def beside_plain(opened: VllmEngine, scored: Sequence[GameSituation]) -> Finding
             "seconds_plain": plainly,
             "seconds_exact": exact,
             "gap_nats": gap,
-            "actions_scored": " ".join(str(len(one.actions)) for one in scored),
+            "actions_scored": " ".join(str(len(question.actions)) for question in scored),
             "block_size": opened.block_size,
             **{
                 f"{arm}_{name}": tokens
                 for arm, write in (("plain", shortest), ("exact", asked))
-                for name, tokens in lengths(opened, [write(opened, one) for one in scored]).items()
+                for name, tokens in lengths(
+                    opened, [write(opened, question) for question in scored]
+                ).items()
             },
         },
     )
@@ -354,10 +356,10 @@ async def plain(opened: VllmEngine, situation: GameSituation) -> Sequence[float]
     return scores
 
 
-def _gap(one: Rows, other: Rows) -> float:
+def _gap(rows: Rows, other: Rows) -> float:
     return max(
         abs(a - b)
-        for row, others in zip(one, other, strict=True)
+        for row, others in zip(rows, other, strict=True)
         for a, b in zip(row, others, strict=True)
     )
 

@@ -194,7 +194,7 @@ def ask(*, traced: bool, delay: float) -> tuple[Statistics, Trace | None, float,
 
 def statistics(root: Node[Any, int]) -> Statistics:
     """What the search found out."""
-    return [(depth, one.action, one.visits, one.value) for depth, one in edges_below(root)]
+    return [(depth, edge.action, edge.visits, edge.value) for depth, edge in edges_below(root)]
 
 
 def hash_of(text: str) -> int:
@@ -305,7 +305,9 @@ def counting(*, decisions: int, simulations: int) -> Finding:
             / total
             * 1e6,
             f"us_of_encoding_{decisions}x{simulations}": seconds["encoding"] / total * 1e6,
-            f"told_{decisions}x{simulations}": sum(one["type"] == "simulation" for one in events),
+            f"told_{decisions}x{simulations}": sum(
+                event["type"] == "simulation" for event in events
+            ),
             f"bytes_{decisions}x{simulations}": len(encode_trace({}, events=events)),
         },
     )

@@ -59,29 +59,29 @@ def synthetic(path: Path) -> None:
     """Writes a trace of `NODES` nodes and about `BYTES` bytes."""
     draw = random.Random(0)
 
-    def said(size: int) -> str:
+    def text_of(size: int) -> str:
         return " ".join(draw.choices(WORDS, k=size // 5))
 
     with path.open("w", encoding="utf-8") as file:
         lines = 0
 
-        def tell(kind: str, /, **fields: object) -> None:
+        def emit(kind: str, /, **fields: object) -> None:
             nonlocal lines
             lines += 1
             file.write(json.dumps({"type": kind, **fields}, separators=(",", ":")) + "\n")
 
-        tell("header", format="llm-planning trace", version=1, planner="synthetic", task="large")
-        tell("node", at=0.0, tree=0, id=0, edge=None, observation=None, text="")
-        tell("search", at=0.0, tree=0, root=0)
+        emit("header", format="llm-planning trace", version=1, planner="synthetic", task="large")
+        emit("node", at=0.0, tree=0, id=0, edge=None, observation=None, text="")
+        emit("search", at=0.0, tree=0, root=0)
         paths: list[tuple[list[int], list[str]]] = [([0], [])]
         degree = [0]
-        tell("prompt", at=0.0, id="p", model="m", text=said(2000), tokens=400)
+        emit("prompt", at=0.0, id="p", model="m", text=text_of(2000), tokens=400)
         while len(paths) < NODES:
             nodes, edges = paths[int(len(paths) * draw.random() ** 1.5)]
             parent, node = nodes[-1], len(paths)
             if degree[parent] == 0:
-                actions = [f"{one} {said(10)}" for one in draw.sample(WORDS, 6)]
-                tell("edges", at=node / 1e3, tree=0, node=parent, actions=actions,
+                actions = [f"{word} {text_of(10)}" for word in draw.sample(WORDS, 6)]
+                emit("edges", at=node / 1e3, tree=0, node=parent, actions=actions,
                      priors=[1 / 6] * 6, first_play=[0.0] * 6)  # fmt: skip
             if degree[parent] == 6:
                 continue
@@ -90,23 +90,25 @@ def synthetic(path: Path) -> None:
             degree.append(0)
             path_of = ([*nodes, node], [*edges, edge])
             paths.append(path_of)
-            state = said(330)
-            tell("node", at=node / 1e3, tree=0, id=node, edge=edge, observation=state, text="")
+            state = text_of(330)
+            emit("node", at=node / 1e3, tree=0, id=node, edge=edge, observation=state, text="")
             if node % 10 == 0:
-                turns = [{"role": "user", "text": said(900)}]
-                tell("role", at=node / 1e3, role="propose", model="m", asked="generate", system="p",
-                     turns=turns, temperature=0.0, sample=0, answer=said(80), finish="stop",
+                turns = [{"role": "user", "text": text_of(900)}]
+                emit("role", at=node / 1e3, role="propose", model="m", asked="generate", system="p",
+                     turns=turns, temperature=0.0, sample=0, answer=text_of(80), finish="stop",
                      prompt_tokens=600, cached_tokens=500, completion_tokens=20, replayed=0,
                      seconds=0.1, cached_end=[1, 400], simulation=node, tree=0,
                      node=parent)  # fmt: skip
             depth = len(path_of[1])
-            tell("simulation", at=node / 1e3, tree=0, number=node, nodes=path_of[0],
+            emit("simulation", at=node / 1e3, tree=0, number=node, nodes=path_of[0],
                  edges=path_of[1], descent=depth, rewards=[0.0] * depth, tail=draw.random(),
                  N=[draw.randrange(1, 50) for _ in range(depth)],
                  Q=[draw.random() for _ in range(depth)], note=None)  # fmt: skip
         while file.tell() < BYTES:
-            tell("execution", at=100.0, action=said(20), reward=0.0, text=said(400), done=False)
-        tell("end", lines=lines + 1)
+            emit(
+                "execution", at=100.0, action=text_of(20), reward=0.0, text=text_of(400), done=False
+            )
+        emit("end", lines=lines + 1)
 
 
 def renderer_bytes(profile: Path) -> int:

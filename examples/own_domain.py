@@ -23,7 +23,9 @@ class Hanoi(Domain):
 
     def actions(self, pegs):
         tops = {peg: pegs.find(peg) % (len(pegs) + 1) for peg in "ABC"}  # of an empty peg, discs
-        moves = [(tops[one], other) for one in "ABC" for other in "ABC" if tops[one] < tops[other]]
+        moves = [
+            (tops[here], other) for here in "ABC" for other in "ABC" if tops[here] < tops[other]
+        ]
         return [f"move disc {disc + 1} to peg {peg}" for disc, peg in moves]
 
     def step(self, pegs, action, rng):

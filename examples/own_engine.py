@@ -44,7 +44,7 @@ class ChatEngine(Engine):
 
     async def generate(self, request):
         """Asks up to three times; the last fitting piece of a reply is the answer."""
-        chat = [{"role": one.role, "content": one.content} for one in request.prompt]
+        chat = [{"role": message.role, "content": message.content} for message in request.prompt]
         for _ in range(3):
             reply = await self._service(chat)
             language = request.constraint.regex if request.constraint else r"(?s:.+)"
@@ -57,7 +57,7 @@ class ChatEngine(Engine):
 async def scripted_service(chat):
     """Plays a service that wants every disc on peg C at once, and talks too much."""
     listed = re.findall(r"^(\w+): (move .+)$", chat[-1]["content"], re.MULTILINE)
-    label, action = next((one for one in listed if one[1].endswith("C")), listed[0])
+    label, action = next((choice for choice in listed if choice[1].endswith("C")), listed[0])
     return f"I would {action}. So my answer is {label}."
 
 

@@ -44,7 +44,7 @@ async def beam(run):
                     longer.append((total + logprob, [*sequence, action], step.state))
         if found or not longer:
             break
-        beams = sorted(longer, key=lambda one: -one[0])[: run.settings.width]
+        beams = sorted(longer, key=lambda beam: -beam[0])[: run.settings.width]
     # So far all was thought; now the plan is carried out, and the world says what it is worth.
     execution = await execute(domain, found or beams[0][1], seed=run.seed)
     return Outcome(

@@ -140,7 +140,6 @@ class Judged(NamedTuple):
     """The executability of a subtask in a state (DRIP, Section 3.2 and Tables 8 and 11).
 
     Attributes:
-        verdict: see `Verdict`.
         reason: why, in a few words.
     """
 
@@ -329,7 +328,6 @@ class Draws(Protocol[S_contra]):
         Equal states give equal bytes, and nothing is in the picture that `observe` does not say.
 
         Args:
-            state: any.
             size: of a side, in pixels; not every size is drawn.
 
         Raises:
@@ -415,8 +413,6 @@ class Decomposes(Protocol[S_contra, A]):
         """Whether the effect of a subtask holds, or it can be carried out.
 
         Args:
-            state: the present one.
-            subtask: any.
             parent: what it was decomposed from; None if that is the goal.
         """
         ...
@@ -621,7 +617,6 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None
 
     Args:
         domain: its `success` decides; without it, every end is a success.
-        state: the last state.
         done: whether the episode ended there.
     """
     if not isinstance(domain, Succeeds):

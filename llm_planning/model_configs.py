@@ -86,9 +86,6 @@ def split_adapter(name: str) -> tuple[str, str | None]:
 def default_model(roles: Collection[str], *, domain: str) -> str:
     """The bundled model that one run uses if the user names none.
 
-    Args:
-        domain: in which it plans.
-
     Returns:
         The model that was taught all of these roles in this domain, if there is one; otherwise
         `DEFAULT_MODEL`.
@@ -112,7 +109,6 @@ def with_adapters(config: EngineConfig, adapters: Iterable[str]) -> EngineConfig
     """A model's configuration with these adapters, and no others of its own.
 
     Args:
-        config: of the model.
         adapters: each a name in the configuration, a folder, or a bundled model that is made of an
             adapter.
 
@@ -323,7 +319,7 @@ def serve(
         else:
             engines = [opened.enter_context(closing(EncoderEngine(cached=cached))) for _ in configs]
         asked = zip(configs, engines, strict=True)
-        yield served, {name: adapted(one, name) for names, one in asked for name in names}
+        yield served, {name: adapted(adapter, name) for names, adapter in asked for name in names}
 
 
 def _load(

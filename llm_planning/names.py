@@ -47,8 +47,8 @@ class Catalogue(Mapping[str, T]):
         """
         if name not in self._loaded:
             module, _, attribute = self._places[name].partition(":")
-            found = getattr(import_module(module), attribute)
-            specs: Sequence[T] = found if isinstance(found, tuple) else (found,)
+            named = getattr(import_module(module), attribute)
+            specs: Sequence[T] = named if isinstance(named, tuple) else (named,)
             self._loaded |= {spec.name: spec for spec in specs}
         return self._loaded[name]
 

@@ -73,20 +73,20 @@ def searched_tree(root: Node[Any, Any]) -> Branch:
 
     def branch(edge: Edge[Any, Any], depth: int) -> Branch:
         # After an action with several outcomes the tree goes on below the most frequent one.
-        node = max(edge.nodes, key=lambda one: one.visits, default=None)
-        shown, more = below(node, depth + 1) if node is not None else ((), 0)
+        node = max(edge.nodes, key=lambda outcome: outcome.visits, default=None)
+        drawn, more = below(node, depth + 1) if node is not None else ((), 0)
         others = max(0, len(edge.nodes) - 1)
         note = f"N {edge.visits}, Q {edge.value:.3f}"
         return Branch(
             label=_short(edge.action),
             note=f"{note}, {others} other outcomes" if others else note,
-            below=shown,
+            below=drawn,
             more=more,
         )
 
-    shown, more = below(root, 1)
+    drawn, more = below(root, 1)
     return Branch(
-        label="search tree", note=f"N {root.visits}, V {root.value:.3f}", below=shown, more=more
+        label="search tree", note=f"N {root.visits}, V {root.value:.3f}", below=drawn, more=more
     )
 
 
@@ -122,7 +122,10 @@ def _actions_of(move: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a stranger's 
 
 def _option_branch(edge: Mapping[str, Any], depth: int) -> Branch:
     below, more = _most_visited(
-        edge["edges"], visits=lambda one: one["visits"], branch=_option_branch, depth=depth + 1
+        edge["edges"],
+        visits=lambda option: option["visits"],
+        branch=_option_branch,
+        depth=depth + 1,
     )
     note = f"N {edge['visits']}, Q {edge['value']:.3f}"
     return Branch(label=_short(edge["option"]), note=note, below=below, more=more)
@@ -130,12 +133,12 @@ def _option_branch(edge: Mapping[str, Any], depth: int) -> Branch:
 
 def _subtask_branch(node: Mapping[str, Any], depth: int) -> Branch:
     children = [child for attempt in node["attempts"] for child in attempt]
-    shown = children if depth < DEEPEST else []
+    drawn = children if depth < DEEPEST else []
     return Branch(
         label=_short(node["subtask"] or "goal"),
         note=", ".join(filter(None, (node["status"], node["reason"]))),
-        below=tuple(_subtask_branch(child, depth + 1) for child in shown),
-        more=len(children) - len(shown),
+        below=tuple(_subtask_branch(child, depth + 1) for child in drawn),
+        more=len(children) - len(drawn),
     )
 
 
@@ -187,8 +190,8 @@ def display() -> Callable[[str], None] | None:
     if not hasattr(get_ipython(), "kernel"):
         return None
     # Rich wants ipywidgets for this; a display that is updated needs nothing beyond the kernel.
-    handle = show(HTML(_page("progress", said="planning")), display_id=True)
-    return lambda text: handle.update(HTML(_page("progress", said=text)))
+    handle = show(HTML(_page("progress", line="planning")), display_id=True)
+    return lambda text: handle.update(HTML(_page("progress", line=text)))
 
 
 def _page(kind: str, **values: object) -> str:

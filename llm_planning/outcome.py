@@ -58,12 +58,7 @@ NO_PLAN: Final = "no plan"
 
 
 def without_plan(reason: str, traits: Mapping[str, Any]) -> Outcome:
-    """The outcome of a problem that has no plan.
-
-    Args:
-        reason: why there is none.
-        traits: of the problem.
-    """
+    """The outcome of a problem that has no plan."""
     metrics = {**traits, "failure": NO_PLAN, "failure_cause": reason}
     return Outcome(
         success=None,
@@ -93,33 +88,37 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
         `optimum` and of the difference, `excess`, if all know their optimum. Its trace has every
         problem with its plan, its failure and the cause of that, and their traces.
     """
-    solved = {name: one for name, one in outcomes.items() if one.success}
+    solved = {name: outcome for name, outcome in outcomes.items() if outcome.success}
     classes = {
-        name: str(one.metrics.get("failure") or NOT_REACHED)
-        for name, one in outcomes.items()
+        name: str(outcome.metrics.get("failure") or NOT_REACHED)
+        for name, outcome in outcomes.items()
         if name not in solved
     }
     impossible = list(classes.values()).count(NO_PLAN)
     possible = len(outcomes) - impossible
-    rules = Counter(one.metrics["rules"] for one in outcomes.values() if "rules" in one.metrics)
-    lengths = [len(one.plan) for one in solved.values()]
-    optima = [one.metrics.get("optimum") for one in solved.values()]
+    rules = Counter(
+        outcome.metrics["rules"] for outcome in outcomes.values() if "rules" in outcome.metrics
+    )
+    lengths = [len(outcome.plan) for outcome in solved.values()]
+    optima = [outcome.metrics.get("optimum") for outcome in solved.values()]
     known = [optimum for optimum in optima if optimum is not None]
     means: dict[str, float] = {"actions": fmean(lengths)} if lengths else {}
     if known and len(known) == len(lengths):
         means |= {"optimum": fmean(known), "excess": fmean(lengths) - fmean(known)}
     problems = {
         name: {
-            "success": one.success,
-            "plan": list(one.plan),
-            "optimum": one.metrics.get("optimum"),
+            "success": outcome.success,
+            "plan": list(outcome.plan),
+            "optimum": outcome.metrics.get("optimum"),
             "failure": classes.get(name),
-            "cause": one.metrics.get("failure_cause"),
-            **{key: one.metrics[key] for key in _OF_FILES if key in one.metrics},
+            "cause": outcome.metrics.get("failure_cause"),
+            **{key: outcome.metrics[key] for key in _OF_FILES if key in outcome.metrics},
         }
-        for name, one in outcomes.items()
+        for name, outcome in outcomes.items()
     }
-    oracles = next((one.trace for one in outcomes.values() if "oracles" in one.trace), {})
+    oracles = next(
+        (outcome.trace for outcome in outcomes.values() if "oracles" in outcome.trace), {}
+    )
     return Outcome(
         success=len(solved) == possible if possible else None,
         plan=(),
@@ -127,24 +126,26 @@ def summed_up(outcomes: Mapping[str, Outcome]) -> Outcome:
             "problems": len(outcomes),
             "solved": len(solved),
             **({"without_plan": impossible} if impossible else {}),
-            "failures": dict(Counter(one for one in classes.values() if one != NO_PLAN)),
+            "failures": dict(
+                Counter(failure for failure in classes.values() if failure != NO_PLAN)
+            ),
             **({"rules": dict(rules)} if rules else {}),
             **{key: round(mean, 4) for key, mean in means.items()},
         },
         trace={
-            **{key: one for key, one in oracles.items() if key == "oracles"},
+            **{key: errors for key, errors in oracles.items() if key == "oracles"},
             "problems": problems,
-            "traces": {name: one.trace for name, one in outcomes.items()},
+            "traces": {name: outcome.trace for name, outcome in outcomes.items()},
         },
-        text="\n".join(_line(name, one) for name, one in problems.items()),
+        text="\n".join(_line(name, problem) for name, problem in problems.items()),
         verdict=f"{len(solved)} of {len(outcomes)} problems are solved.",
     )
 
 
-def _line(name: str, found: Mapping[str, Any]) -> str:
+def _line(name: str, problem: Mapping[str, Any]) -> str:
     """A problem's result, for people."""
-    optimum = f", the optimum is {found['optimum']}" if found["optimum"] is not None else ""
-    why = f" ({found['cause']})" if found["cause"] else ""
-    actions = f"solved in {len(found['plan'])} actions"
-    how = actions if found["success"] else f"{found['failure']}{why}"
+    optimum = f", the optimum is {problem['optimum']}" if problem["optimum"] is not None else ""
+    why = f" ({problem['cause']})" if problem["cause"] else ""
+    actions = f"solved in {len(problem['plan'])} actions"
+    how = actions if problem["success"] else f"{problem['failure']}{why}"
     return f"{name}: {how}{optimum}"

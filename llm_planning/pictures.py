@@ -40,7 +40,6 @@ class Canvas:
 
     Args:
         size: the length of its sides, in pixels.
-        colour: of the ground.
 
     Raises:
         DomainError: no picture has this size.
@@ -102,7 +101,6 @@ class Canvas:
             y: the middle of its letters, vertically.
             text: is written whole; `fitted` shortens.
             height: of the font, in pixels.
-            fill: its colour.
             middle: whether `x` is the middle.
         """
         anchor = "mm" if middle else "lm"
@@ -129,7 +127,7 @@ def fitted(text: str, width: float, height: int) -> str:
     """A text that is at most so wide: its end is replaced by dots if it has to be."""
     if text_width(text, height) <= width:
         return text
-    kept = next(
+    beginning = next(
         (
             text[:end]
             for end in range(len(text), 0, -1)
@@ -137,12 +135,12 @@ def fitted(text: str, width: float, height: int) -> str:
         ),
         "",
     )
-    return f"{kept}.."
+    return f"{beginning}.."
 
 
 def shade(colour: Colour, factor: float) -> Colour:
     """A darker colour, or with a factor above 1 a lighter one."""
-    red, green, blue = (min(255, round(one * factor)) for one in colour)
+    red, green, blue = (min(255, round(channel * factor)) for channel in colour)
     return red, green, blue
 
 

@@ -92,9 +92,11 @@ MOST_SAID = 5
 
 
 BY_MODEL: Final = by_model(ROLE)
-ASKED: Final = When(ROLE, "a prior other than uniform", lambda one: one.prior != "uniform")
+ASKED: Final = When(
+    ROLE, "a prior other than uniform", lambda settings: settings.prior != "uniform"
+)
 WAY_OF_ASKING: Final = replace(
-    BY_MODEL, holds=lambda one: one.prior == "uniform" or BY_MODEL.holds(one)
+    BY_MODEL, holds=lambda settings: settings.prior == "uniform" or BY_MODEL.holds(settings)
 )
 """When settings about π are read (`Settings.read_when`): rules do not follow the way of asking."""
 
@@ -140,7 +142,6 @@ class Wording(Protocol[Q_contra]):
         """Asks for an action as it is written in the list.
 
         Args:
-            question: the situation with its actions.
             dashes: number of dashes in a line near the end, at least one. They mean nothing, and
                 bring the prompt to a length that is cheap to score.
         """
@@ -163,7 +164,6 @@ class Prior(Generic[Q]):
     Args:
         estimate: maps a question to log p of its actions, shape [actions], in nats, up to a
             constant. None for the uniform prior.
-        temperature: of the softmax.
         mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
         beside: what an estimate depends on beside the prompts; by default nothing. Questions with
             equal prompts are the same only if they agree in that.
@@ -232,8 +232,6 @@ def make_prior(
     """Makes the prior of a kind.
 
     Args:
-        kind: the way of asking.
-        engine: answers the questions.
         temperature: of the softmax; by default `TEMPERATURE` of the kind.
         mixture: ε of π ← (1 - ε) π + ε / |𝒜|.
         seed: of the draws of `sample`; the other kinds draw nothing.
@@ -410,16 +408,15 @@ class Labels:
     def of(self, count: int) -> tuple[str, ...]:
         """Returns distinct labels for a list.
 
-        Args:
-            count: length of the list.
-
         Returns:
             The labels, shape [count], always the same for the same count.
         """
         if count not in self._known:
             numbers = tuple(map(str, range(1, count + 1)))
-            found = (tuple(islice(self._single(names), count)) for names in (numbers, _capitals()))
-            self._known[count] = next((one for one in found if len(one) == count), numbers)
+            pairs = map("".join, product(ascii_uppercase, repeat=2))
+            names = (numbers, chain(ascii_uppercase, pairs))
+            single = (tuple(islice(self._single(row), count)) for row in names)
+            self._known[count] = next((row for row in single if len(row) == count), numbers)
         return self._known[count]
 
     async def logprobs(
@@ -450,8 +447,3 @@ class Labels:
             if len(tokens) == 1 and tokens[0] not in seen:
                 seen.add(tokens[0])
                 yield name
-
-
-def _capitals() -> Iterator[str]:
-    pairs = ("".join(pair) for pair in product(ascii_uppercase, repeat=2))
-    return chain(ascii_uppercase, pairs)

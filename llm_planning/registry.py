@@ -69,10 +69,10 @@ class Table(Generic[SpecT]):
         """
         if spec := self._ours.get(name):
             return spec
-        found: Any
+        named: Any
         source: CodeSource | None
         if own := load_own(name):
-            (found, source), label = own, name
+            (named, source), label = own, name
         else:
             packages = self._packages()
             if name not in packages:
@@ -81,10 +81,10 @@ class Table(Generic[SpecT]):
             entry, source = packages[name], self.source(name)
             label = f"{name} ({entry.value}{f' of {source.origin}' if source else ''})"
             try:
-                found = entry.load()
+                named = entry.load()
             except (Exception, SystemExit) as error:
                 raise UnknownNameError(f"{label} fails: {type(error).__name__}: {error}") from error
-        spec = self._read(found, name, source)
+        spec = self._read(named, name, source)
         if spec is None:
             raise UnknownNameError(f"{label} is not a {self._kind}: {self._remedy}")
         return spec
@@ -112,14 +112,14 @@ class Table(Generic[SpecT]):
         return {entry.name: entry for entry in entries}
 
 
-def _read_planner(found: object, name: str, source: CodeSource | None) -> PlannerSpec | None:
-    return replace(found, name=name, source=source) if isinstance(found, PlannerSpec) else None
+def _read_planner(named: object, name: str, source: CodeSource | None) -> PlannerSpec | None:
+    return replace(named, name=name, source=source) if isinstance(named, PlannerSpec) else None
 
 
-def _read_domain(found: object, name: str, source: CodeSource | None) -> DomainSpec | None:
-    if not (isinstance(found, type) and issubclass(found, Domain)):
+def _read_domain(named: object, name: str, source: CodeSource | None) -> DomainSpec | None:
+    if not (isinstance(named, type) and issubclass(named, Domain)):
         return None
-    return spec_of(found, name=name, source=source)
+    return spec_of(named, name=name, source=source)
 
 
 planners: Final = Table(
@@ -162,7 +162,6 @@ def asker_of(roles: Collection[str], domain: DomainSpec) -> PlannerSpec:
 
     Args:
         roles: which a model was taught.
-        domain: where.
     """
     fitting = (spec for spec in PLANNERS.values() if not spec.lacks(domain))
     return max(fitting, key=lambda spec: len({*roles}.intersection(spec.roles)))
@@ -176,7 +175,6 @@ def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMa
     the planner that the catalogue lists first.
 
     Args:
-        domain: where questions are asked.
         words: as `PlannerSpec.exercises` takes them.
     """
     fitting = (spec for spec in PLANNERS.values() if not spec.lacks(domain))
@@ -229,11 +227,11 @@ def spec_of(
     settings = create_model(f"{kind.__name__}Settings", __base__=Settings, **fields)
 
     def open_(task: str, chosen: Settings) -> Domain[Any, Any]:
-        given = {key: getattr(chosen, key) for key in fields}
+        options = {key: getattr(chosen, key) for key in fields}
         # The constructor of a subclass takes the parameters of its signature.
         make: Any = kind
-        made: Domain[Any, Any] = make(task=task, **given) if takes_task else make(**given)
-        return made
+        domain: Domain[Any, Any] = make(task=task, **options) if takes_task else make(**options)
+        return domain
 
     from llm_planning.roles.exercises import Teaches
 

@@ -60,14 +60,7 @@ REFUSALS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A planner with a task and settings that fit it.
-
-    Attributes:
-        spec: the planner.
-        domain: the domain.
-        task: a task of the domain.
-        chosen: all settings.
-    """
+    """A planner with a task and settings that fit it."""
 
     spec: PlannerSpec
     domain: DomainSpec
@@ -78,7 +71,6 @@ class Prepared:
         """Opens the domain, plans, and closes the domain if it can be closed.
 
         Args:
-            engines: answer the questions.
             seed: of every draw.
 
         Raises:
@@ -90,7 +82,7 @@ class Prepared:
                 world = await opened.enter_async_context(world)
             world = await settled(world)
             if isinstance(world, Several):
-                return await plan_each(world, lambda one: self._run_one(one, engines, seed))
+                return await plan_each(world, lambda domain: self._run_one(domain, engines, seed))
             return await self._run_one(world, engines, seed)
 
     async def _run_one(self, world: Domain[Any, Any], engines: Engines, seed: int) -> Outcome:
@@ -166,7 +158,7 @@ def prepare_with(
     """
     spec = find_planner(planner) if isinstance(planner, str) else planner
     kind = type(world)
-    named = [one.name for one in DOMAINS.values() if one.kind is kind]
+    named = [spec.name for spec in DOMAINS.values() if spec.kind is kind]
     name = named[0] if named else kebab(kind.__name__)
     task = getattr(world, "task", None)
     task = getattr(task, "name", task)
@@ -229,7 +221,8 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
     try:
         outcome = await find().run(meters, seed)
     except asyncio.CancelledError as error:
-        if _being_cancelled():
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
             raise
         outcome = error
     except Exception as error:
@@ -244,11 +237,6 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
     )
 
 
-def _being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 def find_where(
     spec: PlannerSpec,
     *,
@@ -259,7 +247,6 @@ def find_where(
     """Finds the domain of a planner.
 
     Args:
-        spec: the planner.
         domain: as the user gave it; None to infer it.
         task: as the user gave it; the domain may be inferred from it.
         settings: keys that the user set; without a task, the domain may be inferred from them.
@@ -338,17 +325,20 @@ def _default_domain(spec: PlannerSpec, task: str | None, settings: frozenset[str
     if first is None:
         raise DomainError(f"planner {spec.name} needs a domain: name one")
     if task is None:
-        knowing = (one for one in fitting_domains(spec) if settings <= {*known_keys(spec, one)})
+        knowing = (
+            domain for domain in fitting_domains(spec) if settings <= {*known_keys(spec, domain)}
+        )
         return next(knowing, first)
     fitting = [*fitting_domains(spec)]
-    having = [one for one in fitting if task in one.tasks]
+    having = [domain for domain in fitting if task in domain.tasks]
     if not having:
-        for one in (one for one in DOMAINS.values() if task in one.tasks):
-            refuse_unfit(spec, one)
-        known = [name for one in fitting for name in one.tasks]
+        for domain in DOMAINS.values():
+            if task in domain.tasks:
+                refuse_unfit(spec, domain)
+        known = [name for domain in fitting for name in domain.tasks]
         check_task(task, known=known, of=f"planner {spec.name}")
     if len(having) > 1:
-        names = " and ".join(one.name for one in having)
+        names = " and ".join(domain.name for domain in having)
         raise DomainError(f"the task {task!r} is in the domains {names}: name one of them")
     return having[0]
 

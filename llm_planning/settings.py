@@ -28,8 +28,8 @@ class UnreadSettingError(SettingsError):
         key: of the setting, as `Settings.known_keys` has it.
     """
 
-    def __init__(self, key: str, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
         self.key = key
 
 
@@ -54,8 +54,8 @@ ReadWhen: TypeAlias = Mapping[str, Sequence[When]]
 
 def when(key: str, *values: object) -> When:
     """The condition that a setting has one of these values."""
-    said = " or ".join(map(str, values))
-    return When(key, f"{key}={said}", lambda settings: getattr(settings, key) in values)
+    listed = " or ".join(map(str, values))
+    return When(key, f"{key}={listed}", lambda settings: getattr(settings, key) in values)
 
 
 def never(why: str) -> When:
@@ -119,8 +119,8 @@ class Settings(BaseModel):
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
             # An error of settings that do not fit together has no place, and names them itself.
-            what = f"setting {key}={quote(first['input'])} is" if key else "these settings are"
-            raise SettingsError(f"{what} not possible: {first['msg']}") from error
+            subject = f"setting {key}={quote(first['input'])} is" if key else "these settings are"
+            raise SettingsError(f"{subject} not possible: {first['msg']}") from error
 
     def to_json(self) -> dict[str, object]:
         """Key -> value of all settings, as `read` takes them."""
@@ -130,18 +130,16 @@ class Settings(BaseModel):
         """The condition that fails, so that nothing reads a setting; None if it is read.
 
         Args:
-            key: of the setting.
             more: conditions beside those of `read_when`.
         """
         tables = [more, *(vars(kind).get("read_when", {}) for kind in type(self).__mro__)]
         conditions = chain.from_iterable(table.get(key, ()) for table in tables)
-        return next((one for one in conditions if not one.holds(self)), None)
+        return next((condition for condition in conditions if not condition.holds(self)), None)
 
     def refuse_unread(self, name: str, more: ReadWhen) -> None:
         """Makes sure that every value that is not the default is read.
 
         Args:
-            name: of the planner.
             more: conditions beside those of `read_when`.
 
         Raises:
@@ -161,20 +159,20 @@ class Settings(BaseModel):
             )
 
 
-def identified(values: Mapping[str, object], name: str, found: str) -> dict[str, object]:
+def identified(values: Mapping[str, object], name: str, digest: str) -> dict[str, object]:
     """Adds what identifies the files that a setting names, so that changed files are another trial.
 
     Args:
         values: of settings, by name.
         name: of the setting; its companion `NAME_sha256` gets the hash.
-        found: hash of the files as they are now; empty if the setting names none.
+        digest: of the files as they are now; empty if the setting names none.
 
     Raises:
         ValueError: the values have another hash.
     """
-    if values.get(f"{name}_sha256") not in {None, "", found}:
+    if values.get(f"{name}_sha256") not in {None, "", digest}:
         raise ValueError(f"what {name}={values.get(name)} names has changed: restore it")
-    return {**values, f"{name}_sha256": found}
+    return {**values, f"{name}_sha256": digest}
 
 
 class NoSettings(Settings):

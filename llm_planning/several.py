@@ -48,10 +48,6 @@ async def plan_each(
     A problem that cannot be planned has failed, and the others go on. The current trace gets the
     events of one problem after the other.
 
-    Args:
-        several: the problems.
-        plan: plans one.
-
     Raises:
         DomainError: no problem could be planned; says why the first could not.
         Exception: an error that is not about one problem; the others are cancelled first.

@@ -78,8 +78,8 @@ def shared(make: Callable[[], T]) -> T | None:
         return None
     if make not in scope.made:
         scope.made[make] = scope.closes.enter_context(closing(make()))
-    made: T = scope.made[make]
-    return made
+    value: T = scope.made[make]
+    return value
 
 
 def on_disk() -> bool:

@@ -39,8 +39,6 @@ class Run(Generic[DomainT_co, SettingsT_co]):
     """What a planner is given: one task, who answers, and the settings.
 
     Attributes:
-        domain: name of the domain.
-        task: name of the task.
         world: the domain, opened for this task, with all that the planner's spec needs.
         engines: answer the roles, unless rules do. The default one embeds texts.
         settings: of the planner, an instance of its spec's model.
@@ -111,7 +109,7 @@ class PlannerSpec:
         return frozenset(
             key.removeprefix(FOREIGN)
             for key, conditions in self.read_when.items()
-            if any(not one.key for one in conditions)
+            if any(not condition.key for condition in conditions)
         )
 
     def lacks(self, domain: DomainSpec) -> tuple[type, ...]:
@@ -128,7 +126,6 @@ class DomainSpec:
         summary: one line for a list.
         kind: its class.
         tasks: names of its tasks, at least one.
-        settings: the model of its settings.
         open: makes the domain for one of its tasks, which the caller has checked; if that is an
             asynchronous context manager, it also closes the domain. `Several` if the settings name
             several problems.
@@ -198,7 +195,6 @@ def planner(
     Args:
         name: in kebab-case.
         summary: one line for a list; by default the function's first line of documentation.
-        settings: the model of its settings.
         roles: names of the questions that it may ask a model.
         needs: what its domain must be beside a `Domain`: Protocols such as `domain.Decomposes`.
 
@@ -239,12 +235,7 @@ def planner(
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Settings of a planner and of its domain, checked.
-
-    Attributes:
-        planner: the settings of the planner.
-        domain: the settings of the domain.
-    """
+    """Settings of a planner and of its domain, checked."""
 
     planner: Settings
     domain: Settings
@@ -271,8 +262,6 @@ def choose(spec: PlannerSpec, domain: DomainSpec, values: Mapping[str, object]) 
     """Reads the settings that a user gave for a planner and its domain.
 
     Args:
-        spec: the planner.
-        domain: the domain.
         values: key -> value; `domain.KEY` is always a setting of the domain.
 
     Raises:
@@ -335,6 +324,5 @@ def refuse_unfit(spec: PlannerSpec, domain: DomainSpec) -> None:
         )
     if why := why_unfit(spec, domain):
         missing = (name for need in spec.needs for name in missing_members(domain.kind, need))
-        raise DomainError(
-            f"{why}: docs/extending.md says how to add {', '.join(f'`{one}`' for one in missing)}"
-        )
+        named = ", ".join(f"`{name}`" for name in missing)
+        raise DomainError(f"{why}: docs/extending.md says how to add {named}")

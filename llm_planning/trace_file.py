@@ -134,7 +134,6 @@ def write_trace(
 
     Args:
         path: of the file; see `write_durably`.
-        trace: its events are written.
         header: see `encode_trace`.
         summary: see `encode_trace`.
         outcome: see `encode_trace`.

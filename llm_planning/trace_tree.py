@@ -157,7 +157,6 @@ class TreeNotes:
     Ids count within the tree, so that they do not depend on concurrent searches.
 
     Args:
-        number: of the tree.
         before: simulations of all earlier searches; None if one of them asked the model.
 
     Attributes:
@@ -195,10 +194,10 @@ class TreeNotes:
         below = {known.id}
         kept = {root: known}
         # The nodes are in the order of their lines, so a node comes after the one above it.
-        for node, one in self._nodes.items():
-            if one.above in below:
-                below.add(one.id)
-                kept[node] = one
+        for node, traced in self._nodes.items():
+            if traced.above in below:
+                below.add(traced.id)
+                kept[node] = traced
         self._nodes = kept
         return True
 
@@ -334,7 +333,7 @@ class TreeNotes:
             return
         event["about"] = str(about)
         if edge is None:
-            edge = next((one for one in node.edges or () if one.action == about), None)
+            edge = next((edge for edge in node.edges or () if edge.action == about), None)
         if known is not None and edge is not None:
             traced = (known.edges or {}).get(edge) or self._add_edges(node, known).get(edge)
             if traced is not None:
@@ -345,9 +344,9 @@ class TreeNotes:
     ) -> _Known:
         known = self._nodes[node] = _Known(self._next, edge and edge[0])
         self._next += 1
-        seen = None if step is None else str(step.seen)
-        if seen is not None and len(seen) > _LONGEST_OBSERVATION:
-            seen = seen[:_LONGEST_OBSERVATION] + "…"
+        observation = None if step is None else str(step.seen)
+        if observation is not None and len(observation) > _LONGEST_OBSERVATION:
+            observation = observation[:_LONGEST_OBSERVATION] + "…"
         self.trace.events.append(
             {
                 "type": "node",
@@ -355,7 +354,7 @@ class TreeNotes:
                 "tree": self._number,
                 "id": known.id,
                 "edge": edge and edge[1],
-                "observation": seen,
+                "observation": observation,
                 "text": "" if step is None else step.text,
             }
         )

@@ -191,7 +191,6 @@ def bounded(seconds: float, function: Callable[..., Value], *args: object) -> Va
 
     Args:
         seconds: limit of processor time, which does not depend on the load of the machine.
-        function: the function to run.
         *args: its arguments.
 
     Raises:
@@ -217,7 +216,9 @@ def _confined() -> Iterator[None]:
     before = {kind: resource.getrlimit(kind) for kind in limits}
     for kind, limit in limits.items():
         soft, hard = before[kind]
-        lowest = min((one for one in (soft, limit) if one != resource.RLIM_INFINITY), default=limit)
+        lowest = min(
+            (bound for bound in (soft, limit) if bound != resource.RLIM_INFINITY), default=limit
+        )
         resource.setrlimit(kind, (lowest, hard))
     try:
         yield

@@ -102,32 +102,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for part in PARTS:
         page = chosen.out / f"{part.name}.html"
         trace = page.with_suffix(".jsonl")
-        settings = {**part.settings, **dict(one.split("=", 1) for one in chosen.set)}
+        settings = {**part.settings, **dict(pair.split("=", 1) for pair in chosen.set)}
         sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         run = ["run", *part.run, *sets, *others, "--json", "--trace", str(trace)]
         outcome = json.loads(_printed(run))
         _printed(["view", str(trace), "--out", str(page)])
-        print("\n".join(told(part, outcome)), flush=True)
+        print("\n".join(lines_of(part, outcome)), flush=True)
         outcomes.append(outcome)
     lines = summed_up(PARTS, outcomes, folder=chosen.out, seconds=time.monotonic() - started)
     print("\n".join(lines))
-    return 0 if all(one["success"] for one in outcomes) else 1
+    return 0 if all(outcome["success"] for outcome in outcomes) else 1
 
 
-def told(part: Part, outcome: Mapping[str, Any]) -> list[str]:
+def lines_of(part: Part, outcome: Mapping[str, Any]) -> list[str]:
     """What is said of a run: its plan, who answered which role, and the world's verdict."""
     numbered = [f"{place}. {option}" for place, option in enumerate(outcome["plan"], start=1)]
     # A step stays in one line.
     whole = "  ".join(step.replace(" ", "\xa0") for step in numbered or ["no plan"])
     steps = [line.replace("\xa0", " ") for line in wrap(whole, WIDTH - 2)]
-    asked = {
+    answered = {
         outcome["model"]: outcome["usage"]["roles"],
-        "rules": [one["role"] for one in outcome["oracles"]],
+        "rules": [errors["role"] for errors in outcome["oracles"]],
     }
     return [
         f"{part.world}: {part.task}",
         *(f"  {line}" for line in steps),
-        *(f"Answered by {who}: {', '.join(roles)}." for who, roles in asked.items() if roles),
+        *(f"Answered by {who}: {', '.join(roles)}." for who, roles in answered.items() if roles),
         f"Carried out in the world: the goal is {_verdict(outcome)}.",
         "",
     ]

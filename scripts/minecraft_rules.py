@@ -461,7 +461,8 @@ def rendered(choice: Choice, *, packages: Sequence[Package], left_out: Mapping[s
         "written_by": "scripts/minecraft_rules.py, which states the order of preference",
     }
     sources = [
-        {key: value for key, value in vars(one).items() if key != "files"} for one in packages
+        {key: value for key, value in vars(package).items() if key != "files"}
+        for package in packages
     ]
     rules = {}
     for item, rule in sorted(choice.book.rules.items()):
@@ -506,7 +507,7 @@ def generated(folder: Path) -> str:
     """The text of the rules file, from the packages in a folder."""
     recipe_data, game_data = (read_package(folder, name) for name in PACKAGES)
     made, left_out = recipes(recipe_data)
-    items = (common_name(one["name"]) for one in _table(game_data, "items"))
+    items = (common_name(item["name"]) for item in _table(game_data, "items"))
     choice = chosen(gathered(game_data), made, items=items)
     return rendered(choice, packages=(recipe_data, game_data), left_out=left_out)
 

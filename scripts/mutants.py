@@ -56,7 +56,7 @@ _FLIPS = (
     *((ast.In, ast.NotIn), (ast.Add, ast.Sub), (ast.And, ast.Or)),
 )
 OTHER: dict[type[ast.AST], Any] = {
-    **{one: other for pair in _FLIPS for one, other in (pair, pair[::-1])},
+    **{node: other for pair in _FLIPS for node, other in (pair, pair[::-1])},
     ast.Mult: ast.Add,
     ast.Div: ast.Mult,
 }
@@ -97,7 +97,7 @@ class Mutant:
         """What it is known by, the surest first."""
         name = self.function.rpartition(".")[2]
         where = [(self.function, self.line), (name, self.line), (name, ""), ("", self.line)]
-        return [(*one, self.before, self.after) for one in [*where, ("", "")]]
+        return [(*place, self.before, self.after) for place in [*where, ("", "")]]
 
 
 def changes(node: ast.AST) -> Iterator[str]:
@@ -164,16 +164,16 @@ def draw(here: list[Mutant], count: int, *, seed: int) -> list[Mutant]:
     """Some faults, of each kind equally many as far as there are."""
     drawn: Counter[str] = Counter()
     ranked = []
-    for one in random.Random(seed).sample(here, len(here)):
-        drawn[one.kind] += 1
-        ranked.append((drawn[one.kind], one))
-    return [one for _, one in sorted(ranked, key=lambda pair: pair[0])[:count]]
+    for mutant in random.Random(seed).sample(here, len(here)):
+        drawn[mutant.kind] += 1
+        ranked.append((drawn[mutant.kind], mutant))
+    return [mutant for _, mutant in sorted(ranked, key=lambda pair: pair[0])[:count]]
 
 
 def find(mutant: Mutant, here: list[Mutant]) -> Mutant | None:
     """The same fault in other code; None if there is none, or more than one."""
     for level, key in enumerate(mutant.keys()):
-        same = [one for one in here if one.keys()[level] == key]
+        same = [mutant for mutant in here if mutant.keys()[level] == key]
         if same and (level < 2 or len(same) == 1):
             return same[min(mutant.nth, len(same) - 1)]
     return None
@@ -228,12 +228,12 @@ class Copy:
             start_new_session=True,
         ) as process:
             try:
-                said = process.communicate()[0].strip().splitlines()
+                lines = process.communicate()[0].strip().splitlines()
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-        failed = [line for line in said if line.startswith(("FAILED", "ERROR"))]
-        return process.returncode == 0, (failed or said or ["nothing was said"])[-1]
+        failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+        return process.returncode == 0, (failed or lines or ["nothing was said"])[-1]
 
     @contextmanager
     def mutated(self, mutant: Mutant) -> Iterator[None]:
@@ -258,43 +258,43 @@ def main() -> int:
     parser.add_argument("--tree", type=Path, default=Path(__file__).parents[1])
     parser.add_argument("--json", type=Path, help="writes what came of each mutant")
     parser.add_argument("--under", default="", help="words before each run of pytest")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    tree = asked.tree.resolve()
-    sources, tests = ROOMS[asked.room]
+    tree = options.tree.resolve()
+    sources, tests = ROOMS[options.room]
     here = list(mutants_of(tree, sources))
     drawn: list[tuple[Mutant, Mutant | None]]
-    if asked.earlier is None:
-        drawn = [(one, one) for one in draw(here, asked.count, seed=asked.seed)]
+    if options.earlier is None:
+        drawn = [(mutant, mutant) for mutant in draw(here, options.count, seed=options.seed)]
     else:
-        kept = json.loads(asked.earlier.read_text())["mutants"]
-        before = [Mutant(**{name: one[name] for name in Mutant.__annotations__}) for one in kept]
-        drawn = [(one, find(renamed(one, asked.renamed), here)) for one in before]
+        rows = json.loads(options.earlier.read_text())["mutants"]
+        before = [Mutant(**{name: row[name] for name in Mutant.__annotations__}) for row in rows]
+        drawn = [(mutant, find(renamed(mutant, options.renamed), here)) for mutant in before]
     files = sorted(str(path.relative_to(tree)) for path in tree.glob(tests))
     words = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
-    words += [*CHOICE.get(asked.room, ()), *files]
+    words += [*CHOICE.get(options.room, ()), *files]
     results: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Copy(tree, Path(folder))
         begun = time.monotonic()
-        passed, said = copy.test(asked.under, words, limit=3600)
+        passed, output = copy.test(options.under, words, limit=3600)
         limit = 4 * (time.monotonic() - begun) + 30
-        print(f"{asked.room}: {len(here)} possible; without any: {said}", flush=True)
+        print(f"{options.room}: {len(here)} possible; without any: {output}", flush=True)
         if not passed:
             return 1
         for mutant, found in drawn:
-            outcome, said = "lost", "not in this tree, or not once"
+            outcome, output = "lost", "not in this tree, or not once"
             if found is not None:
                 with copy.mutated(found):
-                    survived, said = copy.test(asked.under, words, limit=limit)
+                    survived, output = copy.test(options.under, words, limit=limit)
                 outcome = "survived" if survived else "killed"
-            results.append({**asdict(found or mutant), "outcome": outcome, "said": said})
+            results.append({**asdict(found or mutant), "outcome": outcome, "said": output})
             place = f"{(found or mutant).file}:{(found or mutant).number}"
             print(f"{outcome:8} {place}  {mutant.before!r} -> {mutant.after!r}", flush=True)
-            if asked.json:
-                told = {"room": asked.room, "mutants": results}
-                asked.json.write_text(json.dumps(told, indent=1) + "\n")
-    counts = Counter(one["outcome"] for one in results)
+            if options.json:
+                report = {"room": options.room, "mutants": results}
+                options.json.write_text(json.dumps(report, indent=1) + "\n")
+    counts = Counter(result["outcome"] for result in results)
     print(*(f"{counts[outcome]} {outcome}" for outcome in ("killed", "survived", "lost")), sep=", ")
     return 0
 

@@ -111,10 +111,10 @@ class Babbler(ScriptedEngine):
 
     def _say(self, request: Request) -> str:
         text = self.text(request.prompt)
-        said = f"{text} {request.sampling} {request.sample}"
-        self._times[said] += bool(request.sampling.temperature)
+        asking = f"{text} {request.sampling} {request.sample}"
+        self._times[asking] += bool(request.sampling.temperature)
         regex = request.constraint.regex if request.constraint else "[a-z]{1,9}"
-        answer = babbled(regex, Random(f"{said} {self._times[said]}"))
+        answer = babbled(regex, Random(f"{asking} {self._times[asking]}"))
         how = [request.role, str(request.sampling), request.sample, request.adapter]
         self.asked.append([*how, text, digest(regex), answer])
         return answer
@@ -227,7 +227,9 @@ FAMILIES = (
         seeds=(0, 1, 2),
     ),
     Family(
-        planners=[name for name, one in PLANNERS.items() if "initial" in one.settings.model_fields],
+        planners=[
+            name for name, planner in PLANNERS.items() if "initial" in planner.settings.model_fields
+        ],
         places=({},),
         small=LEARNT,
         variants=({}, {"roles": "llm"}, {"c0": 3, "x0": 2, "steps": 300}),
@@ -293,12 +295,19 @@ def trials(folder: Path) -> Iterator[Trial]:
                         by = who if profile == "llm" else str(profile)
                         if (found := _fitting(spec, place, by, given, folder)) is None:
                             continue
-                        told = json.dumps([place, found.chosen.to_json()], default=str)
-                        if told in seen:
+                        identity = json.dumps([place, found.chosen.to_json()], default=str)
+                        if identity in seen:
                             continue
-                        seen.add(told)
+                        seen.add(identity)
                         for seed in family.seeds:
-                            parts = [planner, *place.values(), _told(variant), by, f"seed={seed}"]
+                            varied = [f"{key}={variant[key]}" for key in variant if key != "roles"]
+                            parts = [
+                                planner,
+                                *place.values(),
+                                " ".join(varied),
+                                by,
+                                f"seed={seed}",
+                            ]
                             name = " ".join(str(part) for part in parts if part)
                             yield Trial(name=name, prepared=found, seed=seed)
 
@@ -336,12 +345,8 @@ def _roles_file(spec: PlannerSpec, kind: str, folder: Path) -> Path:
     path = folder / f"{spec.name}-{kind}.yaml"
     known: Sequence[str] = getattr(spec.settings, "known_roles", ())
     judged = [role for role in known if role not in {*spec.free_text, *PROGRAMS}]
-    path.write_text("".join(f"{one}: {{rate: {RATE}, kind: {kind}}}\n" for one in judged))
+    path.write_text("".join(f"{role}: {{rate: {RATE}, kind: {kind}}}\n" for role in judged))
     return path
-
-
-def _told(settings: Mapping[str, object]) -> str:
-    return " ".join(f"{key}={value}" for key, value in settings.items() if key != "roles")
 
 
 # RECORDING ----------------------------------------------------------------------------------------
@@ -366,20 +371,20 @@ async def record(trial: Trial) -> dict[str, object]:
 
     with patch.object(oracles, "draw", noted), recording() as trace:
         try:
-            found = await trial.prepared.run(metered(Engines(engine)), trial.seed)
+            result = await trial.prepared.run(metered(Engines(engine)), trial.seed)
         except (ValueError, UnableError) as error:
             outcome: list[Any] = [type(error).__name__]
-            told: Mapping[str, Any] = {}
+            traced: Mapping[str, Any] = {}
         else:
-            lasting = {k: v for k, v in found.metrics.items() if k not in found.unrepeatable}
-            outcome = [found.success, found.plan, lasting]
-            told = {key: value for key, value in found.trace.items() if key != "settings"}
-    events = [{k: v for k, v in one.items() if k not in TIMED} for one in trace.events]
+            lasting = {k: v for k, v in result.metrics.items() if k not in result.unrepeatable}
+            outcome = [result.success, result.plan, lasting]
+            traced = {key: value for key, value in result.trace.items() if key != "settings"}
+    events = [{k: v for k, v in event.items() if k not in TIMED} for event in trace.events]
     return {
         "asked": engine.asked,
         "drawn": drawn,
         "outcome": outcome,
-        "trace": told,
+        "trace": traced,
         "events": events,
     }
 
@@ -402,25 +407,28 @@ def _exercised(maker: Any, role: str) -> Iterator[list[object]]:  # noqa: ANN401
     for held_out in (False, True):
         rng = Random(f"{role} {held_out}")
         for _ in range(3):
-            for one in maker.about_one_state(rng, roles=(role,), held_out=held_out):
+            for exercise in maker.about_one_state(rng, roles=(role,), held_out=held_out):
                 engine = Babbler()
-                grades = [one.grade(one.answer), one.grade(asyncio.run(one.ask(engine)))]
+                grades = [
+                    exercise.grade(exercise.answer),
+                    exercise.grade(asyncio.run(exercise.ask(engine))),
+                ]
                 graded = [[grade.right, grade.brief, grade.items] for grade in grades]
-                texts = [turn.content for turn in one.prompt]
-                asked = [dict(one.kinds), graded, engine.asked]
-                yield [one.role, texts, one.answer, one.brief, *asked]
+                texts = [turn.content for turn in exercise.prompt]
+                asked = [dict(exercise.kinds), graded, engine.asked]
+                yield [exercise.role, texts, exercise.answer, exercise.brief, *asked]
 
 
 def recorded(names: Sequence[str], folder: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """Name and parts of the trials and exercises whose name holds one of these; all if none."""
 
     def wanted(name: str) -> bool:
-        return not names or any(one in name for one in names)
+        return not names or any(part in name for part in names)
 
     for trial in trials(folder):
         if wanted(trial.name):
             yield trial.name, asyncio.run(record(trial))
-    if not names or any("exercises" in one for one in names):
+    if not names or any("exercises" in name for name in names):
         yield from ((name, {"made": made}) for name, made in exercises() if wanted(name))
 
 
@@ -435,38 +443,38 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--write", action="store_true", help="record anew")
     parser.add_argument("--full", type=Path, metavar="DIR", help="write every trial in full")
     parser.add_argument("names", nargs="*", help="parts of the names of trials; all by default")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     file = GOLDEN / "digests.json"
     known: dict[str, dict[str, str]] = json.loads(file.read_text()) if file.exists() else {}
     found: dict[str, dict[str, str]] = {}
-    kept: dict[str, str] = {}
+    samples: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, parts in recorded(given.names, Path(folder)):
+        for name, parts in recorded(options.names, Path(folder)):
             found[name] = {part: digest(value) for part, value in parts.items()}
             text = in_full(parts)
             if "asked" in parts and len(text) < KEPT:
-                kept.setdefault(name.split()[0], text)
-            if given.full:
-                given.full.mkdir(parents=True, exist_ok=True)
-                (given.full / f"{name.replace('/', ' ')}.json").write_text(text)
-    changed = {name: one for name, one in found.items() if known.get(name) != one}
-    gone = set() if given.names else known.keys() - found.keys()
-    for name, one in changed.items():
+                samples.setdefault(name.split()[0], text)
+            if options.full:
+                options.full.mkdir(parents=True, exist_ok=True)
+                (options.full / f"{name.replace('/', ' ')}.json").write_text(text)
+    changed = {name: digests for name, digests in found.items() if known.get(name) != digests}
+    gone = set() if options.names else known.keys() - found.keys()
+    for name, digests in changed.items():
         was = known.get(name, {})
-        print(f"{name}: {', '.join(p for p in one if one[p] != was.get(p))} changed")
+        print(f"{name}: {', '.join(p for p in digests if digests[p] != was.get(p))} changed")
     for name in sorted(gone):
         print(f"{name}: is not run any more")
     print(f"{len(found)} run, {len(changed)} changed, {len(gone)} gone")
-    if not given.write:
+    if not options.write:
         return bool(changed or gone)
     GOLDEN.mkdir(parents=True, exist_ok=True)
     lines = [
-        f"{json.dumps(name)}: {json.dumps(one)}"
-        for name, one in (known | found).items()
+        f"{json.dumps(name)}: {json.dumps(digests)}"
+        for name, digests in (known | found).items()
         if name not in gone
     ]
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    for planner, text in kept.items():
+    for planner, text in samples.items():
         (GOLDEN / f"{planner}.json").write_text(text)
     return 0
 

@@ -115,7 +115,7 @@ def check_source(archive: Path, files: set[str]) -> None:
         ReleaseError: names the files.
     """
     with tarfile.open(archive) as opened:
-        held = {one.name.partition("/")[2] for one in opened.getmembers() if one.isfile()}
+        held = {member.name.partition("/")[2] for member in opened.getmembers() if member.isfile()}
     _same(archive, held, files | {"PKG-INFO"})
 
 
@@ -173,7 +173,7 @@ def check_commands(python: Path, home: Path) -> list[str]:
     """
     program = str(python.parent / "llm-planning")
     bare = {"HOME": str(home), "PATH": f"{python.parent}:/usr/bin:/bin", "LANG": "C.UTF-8"}
-    said = []
+    lines = []
     for command in COMMANDS:
         words = " ".join(("llm-planning", *command.arguments))
         begun = time.perf_counter()
@@ -191,8 +191,8 @@ def check_commands(python: Path, home: Path) -> list[str]:
                 f"{words} ended with {ended.returncode}; wanted was {sorted(command.codes)} and "
                 f"{command.says!r}:\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}"
             )
-        said.append(f"works: {words} ({time.perf_counter() - begun:.1f} s)")
-    return said
+        lines.append(f"works: {words} ({time.perf_counter() - begun:.1f} s)")
+    return lines
 
 
 def main() -> None:

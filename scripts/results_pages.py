@@ -227,18 +227,18 @@ def exported(*names: str, paper: str, table: str) -> Source:
     """Measures a table from exports, without the rows and columns that have no runs in them."""
     runs = read_runs(*(EXPORTS / f"{name}.parquet" for name in names))
     links = " and ".join(_link(f"{name}.parquet") for name in names)
-    made = _measured_part(report(find_paper(paper), table, runs))
+    part = _measured_part(report(find_paper(paper), table, runs))
     return Source(
         source=f"Measured from {links}: {len(runs.done)} runs.",
-        heads=header(made),
-        rows=_rows(made),
-        differences=difference_table(made),
+        heads=header(part),
+        rows=_rows(part),
+        differences=difference_table(part),
         settings=[
-            (one.label, one.paper, ", ".join(one.here) or NOTHING)
-            for one in made.settings
-            if any(one.here) or one.paper != "not stated"
+            (setting.label, setting.paper, ", ".join(setting.here) or NOTHING)
+            for setting in part.settings
+            if any(setting.here) or setting.paper != "not stated"
         ],
-        notes=made.table.notes,
+        notes=part.table.notes,
     )
 
 
@@ -266,12 +266,14 @@ CONFUSIONS = 3
 @cache
 def roles(*names: str) -> RoleSources:
     """Reads measurements of roles from exports, of one model or of several."""
-    found = [
-        one for name in names for one in read_measures(read_runs(EXPORTS / f"{name}.parquet").done)
+    measures = [
+        measure
+        for name in names
+        for measure in read_measures(read_runs(EXPORTS / f"{name}.parquet").done)
     ]
-    models = list(dict.fromkeys(one.model for one in found))
+    models = list(dict.fromkeys(measure.model for measure in measures))
     links = " and ".join(_link(f"{name}.parquet") for name in names)
-    source = f"Measured from {links}: {sum(one.share.n for one in found)} questions."
+    source = f"Measured from {links}: {sum(measure.share.n for measure in measures)} questions."
 
     def by_model(shares: Mapping[tuple[str, ...], Mapping[str, Estimate]]) -> list[list[str]]:
         return [
@@ -279,18 +281,21 @@ def roles(*names: str) -> RoleSources:
                 *what,
                 # Every model is asked the same questions.
                 str(max(share.n for share in of.values())),
-                *(write_estimate(of[one], "percent") if one in of else NOTHING for one in models),
+                *(
+                    write_estimate(of[model], "percent") if model in of else NOTHING
+                    for model in models
+                ),
             ]
             for what, of in shares.items()
         ]
 
     shares: dict[tuple[str, ...], dict[str, Estimate]] = {}
     kinds: dict[tuple[str, ...], dict[str, Estimate]] = {}
-    for one in found:
-        shares.setdefault((one.role,), {})[one.model] = one.share
-        for aspect, values in one.splits.items():
+    for measure in measures:
+        shares.setdefault((measure.role,), {})[measure.model] = measure.share
+        for aspect, values in measure.splits.items():
             for value, share in values.items():
-                kinds.setdefault((one.role, aspect, value), {})[one.model] = share
+                kinds.setdefault((measure.role, aspect, value), {})[measure.model] = share
     return RoleSources(
         shares=Source(source=source, heads=["role", "questions", *models], rows=by_model(shares)),
         kinds=Source(
@@ -302,17 +307,23 @@ def roles(*names: str) -> RoleSources:
             source=source,
             heads=["role", "model", "right", "said", "times"],
             rows=[
-                [one.role, one.model, expected, said, str(count)]
-                for one in found
-                for expected, said, count in one.confusions[:CONFUSIONS]
+                [measure.role, measure.model, expected, answer, str(count)]
+                for measure in measures
+                for expected, answer, count in measure.confusions[:CONFUSIONS]
             ],
         ),
         costs=Source(
             source=source,
             heads=["role", "model", "questions", "tokens", "seconds"],
             rows=[
-                [one.role, one.model, str(one.share.n), f"{one.tokens:,}", f"{one.seconds:.0f}"]
-                for one in found
+                [
+                    measure.role,
+                    measure.model,
+                    str(measure.share.n),
+                    f"{measure.tokens:,}",
+                    f"{measure.seconds:.0f}",
+                ]
+                for measure in measures
             ],
         ),
     )
@@ -360,11 +371,11 @@ def with_travel(runs: Runs) -> Runs:
     )
     bits = {"l-policy": cities**2 * log2(cities), "l-model": flights * log2(cities)}
 
-    def told(one: RunRecord) -> RunRecord:
-        known = one["domain"] == "travel" and one["planner"] in bits
-        return {**one, BITS: bits[one["planner"]]} if known else one
+    def with_bits(run: RunRecord) -> RunRecord:
+        known = run["domain"] == "travel" and run["planner"] in bits
+        return {**run, BITS: bits[run["planner"]]} if known else run
 
-    return replace(runs, done=tuple(map(told, runs.done)))
+    return replace(runs, done=tuple(map(with_bits, runs.done)))
 
 
 def rearrangement() -> Source:
@@ -431,14 +442,16 @@ def pages() -> Mapping[Path, str]:
         keep_trailing_newline=True,
         autoescape=False,  # Markdown, from the project's own files
     )
-    made = {}
+    texts = {}
     for name in environment.list_templates():
         page = RESULTS / name.removesuffix(".j2")
         depth = len(Path(name).parts) - 1
         sources = (exported, printed, roles, rearrangement, other_worlds, worlds_not_played)
-        template = environment.get_template(name, globals={one.__name__: one for one in sources})
-        made[page] = template.render().replace(_ROOT, "../" * depth)
-    return made
+        template = environment.get_template(
+            name, globals={source.__name__: source for source in sources}
+        )
+        texts[page] = template.render().replace(_ROOT, "../" * depth)
+    return texts
 
 
 _ROOT = "RESULTS/"
@@ -449,12 +462,12 @@ def _link(file: str) -> str:
     return f"[{Path(file).name}]({_ROOT}exports/{file})"
 
 
-def _measured_part(made: PaperReport) -> PaperReport:
+def _measured_part(paper: PaperReport) -> PaperReport:
     """The lines, columns and differences that have figures; what is only cited stays."""
-    lines = [line for line in made.lines if line.cited is not None or line.runs.done]
+    lines = [line for line in paper.lines if line.cited is not None or line.runs.done]
     kept = {
         column.key
-        for column in made.columns
+        for column in paper.columns
         if column.measure is None
         or any(
             cell.measured and cell.measured.runs
@@ -463,24 +476,26 @@ def _measured_part(made: PaperReport) -> PaperReport:
             if cell.column.key == column.key
         )
     }
-    columns = tuple(column for column in made.columns if column.key in kept)
+    columns = tuple(column for column in paper.columns if column.key in kept)
     return replace(
-        made,
-        table=made.table.model_copy(update={"columns": columns}),
+        paper,
+        table=paper.table.model_copy(update={"columns": columns}),
         lines=tuple(
             replace(line, cells=tuple(cell for cell in line.cells if cell.column.key in kept))
             for line in lines
         ),
-        differences=tuple(one for one in made.differences if one.difference.estimate.n),
+        differences=tuple(
+            difference for difference in paper.differences if difference.difference.estimate.n
+        ),
     )
 
 
-def _rows(made: PaperReport) -> list[list[str]]:
+def _rows(paper: PaperReport) -> list[list[str]]:
     """The lines as texts. Where all figures rest on equally many runs, one column says so."""
-    rows = [text_line(line) for line in made.lines]
+    rows = [text_line(line) for line in paper.lines]
     counts = {
         cell.measured.runs
-        for line in made.lines
+        for line in paper.lines
         for cell in line.cells
         if cell.measured is not None
     }

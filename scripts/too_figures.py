@@ -196,8 +196,8 @@ def read_executions(
     return found
 
 
-def _refuse_several(one: LedgerRow, other: LedgerRow) -> None:
-    trials = [row.result.trial for row in (one, other)]
+def _refuse_several(earlier: LedgerRow, other: LedgerRow) -> None:
+    trials = [row.result.trial for row in (earlier, other)]
     fields = [field for field in varying(map(trial_record, trials)) if field != "planner"]
     raise FigureError(
         f"{trials[0].planner} has several trials of {trials[0].task} with seed {trials[0].seed}: "
@@ -205,17 +205,17 @@ def _refuse_several(one: LedgerRow, other: LedgerRow) -> None:
     )
 
 
-def _execution(said: Mapping[str, Any], plan: Sequence[str]) -> Execution:
+def _execution(trace: Mapping[str, Any], plan: Sequence[str]) -> Execution:
     attempts = tuple(
         Attempt(
             # A trace without the actions of an attempt names its option alone.
-            tuple(one.get("actions") or [one["option"]]),
-            one["planned"] if one["planned"] < len(plan) else None,
-            bool(one["done"]),
+            tuple(attempt.get("actions") or [attempt["option"]]),
+            attempt["planned"] if attempt["planned"] < len(plan) else None,
+            bool(attempt["done"]),
         )
-        for one in said["attempts"]
+        for attempt in trace["attempts"]
     )
-    return Execution(tuple(plan), attempts, bool(said["won"]))
+    return Execution(tuple(plan), attempts, bool(trace["won"]))
 
 
 def dynamics(
@@ -226,8 +226,8 @@ def dynamics(
     Returns:
         The figure; None if no method has an execution of any of the tasks.
     """
-    methods = [one for one in methods if any((one, task) in executions for task in tasks)]
-    rows = [task for task in tasks if any((one, task) in executions for one in methods)]
+    methods = [method for method in methods if any((method, task) in executions for task in tasks)]
+    rows = [task for task in tasks if any((method, task) in executions for method in methods)]
     if not methods:
         return None
     figure, grid = _canvas(len(rows), len(methods), width=3.5, height=3.0)
@@ -301,9 +301,9 @@ def distribution(executions: Mapping[tuple[str, str], Execution], task: str) -> 
         The figure; None if no method has an execution of the task.
     """
     found = {
-        one: executions[one, task]
-        for one in METHODS
-        if one in ONE_SHOT and (one, task) in executions
+        method: executions[method, task]
+        for method in METHODS
+        if method in ONE_SHOT and (method, task) in executions
     }
     if not found:
         return None
@@ -361,10 +361,12 @@ def case(
     Returns:
         The figure; None if no method has an execution of the task.
     """
-    found = {one: executions[one, task] for one in methods if (one, task) in executions}
+    found = {method: executions[method, task] for method in methods if (method, task) in executions}
     if not found:
         return None
-    rows = max(len(column) for one in found.values() for column in (one.plan, steps(one)))
+    rows = max(
+        len(column) for execution in found.values() for column in (execution.plan, steps(execution))
+    )
     published = {row.label: row.published for row in find_paper("too").table("table1").rows}
     figure, (panels,) = _canvas(1, len(found), width=3.2, height=0.4 * rows + 0.8)
     for axes, (method, execution) in zip(panels, found.items(), strict=True):

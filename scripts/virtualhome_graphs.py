@@ -36,7 +36,7 @@ def main() -> int:
             found = replay(task, scene, actions)
             counts["tasks"] += 1
             counts["actions"] += len(actions)
-            counts["taken"] += sum(not one.refusal for one in found.steps)
+            counts["taken"] += sum(not step.refusal for step in found.steps)
             counts["reached"] += found.reached
             if found.refusal:
                 print(f"{path.name}, {name}: {found.refusal}", file=sys.stderr)

@@ -287,8 +287,8 @@ def ask() -> dict[str, Any]:
                 arguments = engine_arguments(config, folder, known=known, **more)
                 rows.append({"name": name} | derived(EngineArgs(**arguments)))
             except (ServingError, ValueError, RuntimeError) as error:
-                said = " ".join(str(error).split())
-                rows.append({"name": name, "refused": f"{type(error).__name__}: {said[:300]}"})
+                message = " ".join(str(error).split())
+                rows.append({"name": name, "refused": f"{type(error).__name__}: {message[:300]}"})
     return {"vllm": vllm.__version__, "rows": rows}
 
 
@@ -341,7 +341,7 @@ def derived(arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - vLLM's EngineAr
 def show(version: str, rows: Sequence[dict[str, Any]]) -> None:
     """Prints the answers of one vLLM as a table."""
     taken = [row for row in rows if "refused" not in row]
-    table = [[*taken[0]], *([str(one) for one in row.values()] for row in taken)]
+    table = [[*taken[0]], *([str(value) for value in row.values()] for row in taken)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     print(f"vLLM {version}")
     for line in table:
@@ -364,16 +364,16 @@ def main() -> int:
     for folder in chosen.folders or [None]:
         paths = [str(folder.resolve())] if folder else []
         paths += filter(None, [os.environ.get("PYTHONPATH")])
-        asked = subprocess.run(
+        process = subprocess.run(
             [sys.executable, __file__, "--json"],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
         )
-        told = json.loads(asked.stdout.splitlines()[-1])
-        show(told["vllm"], told["rows"])
-        wrong |= {row["name"] for row in told["rows"] if "refused" in row} != REFUSED
+        measured = json.loads(process.stdout.splitlines()[-1])
+        show(measured["vllm"], measured["rows"])
+        wrong |= {row["name"] for row in measured["rows"] if "refused" in row} != REFUSED
     return int(wrong)
 
 

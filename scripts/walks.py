@@ -194,7 +194,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", action="store_true", help="name the files")
     options = parser.parse_args()
-    first = min((start() for _ in range(3)), key=lambda one: one.seconds)
+    first = min((start() for _ in range(3)), key=lambda walk: walk.seconds)
     print(f"to its first question: {len(first.modules)} modules, {first.seconds:.2f} s of CPU")
     for name, walk in WALKS.items():
         counts = entered(name)

@@ -41,9 +41,9 @@ def start(function, *arguments):
 def apart(function, *arguments):
     """What a test module's function returns in a process of its own."""
     with start(function, *arguments) as process:
-        said = process.communicate()[0]
+        output = process.communicate()[0]
     assert process.returncode == 0
-    return json.loads(said.splitlines()[-1])
+    return json.loads(output.splitlines()[-1])
 
 
 def in_memory():
@@ -56,7 +56,7 @@ class Child:
     """A fork of this process that runs `live(said)`; it calls `said` to be heard here."""
 
     def __init__(self, live, prepare=lambda: None):
-        self._heard, told = os.pipe()
+        self._heard, reported = os.pipe()
         self._process = os.fork()
         if self._process == 0:
             status = 1
@@ -64,13 +64,13 @@ class Child:
                 os.close(self._heard)
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
                 prepare()
-                live(lambda times=1: os.write(told, b"." * times))
+                live(lambda times=1: os.write(reported, b"." * times))
                 status = 0
             except BaseException:
                 traceback.print_exc()
             finally:
                 os._exit(status)
-        os.close(told)
+        os.close(reported)
 
     def hear(self, most):
         """Waits until `said` was called so often; returns how often it was, if less."""
@@ -133,7 +133,7 @@ def kill_everywhere(point, live, look, *, stride=1):
     """
     number, killed = 0, True
     while killed:
-        child = Child(lambda said, number=number: live(number, said), point(number))
+        child = Child(lambda report, number=number: live(number, report), point(number))
         killed, times = child.end()
         if killed:
             look(number, times)

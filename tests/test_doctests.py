@@ -38,9 +38,9 @@ def failures_of(name, documented):
     names = {"__name__": "__main__"}
     example = doctest.DocTestParser().get_doctest(documented, names, name, None, None)
     assert example.examples, f"{name} has no example"
-    said = []
-    doctest.DocTestRunner(verbose=False).run(example, out=said.append)
-    return "".join(said)
+    messages = []
+    doctest.DocTestRunner(verbose=False).run(example, out=messages.append)
+    return "".join(messages)
 
 
 @pytest.mark.parametrize(("layer", "name"), EXPORTED, ids=[name for _, name in EXPORTED])

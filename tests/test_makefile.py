@@ -32,7 +32,7 @@ def run(environment, *command):
 
 
 @pytest.mark.parametrize(
-    ("smi", "extra", "said"),
+    ("smi", "extra", "message"),
     [
         ("exit 127", "cpu", ""),
         (telling(RTX_4090), "cuda", ""),
@@ -58,24 +58,24 @@ def run(environment, *command):
         ),
     ],
 )
-def test_the_extra_is_chosen_by_driver_and_card(tmp_path, smi, extra, said):
+def test_the_extra_is_chosen_by_driver_and_card(tmp_path, smi, extra, message):
     environment = beside(tmp_path, smi)
     chosen = run(environment, sys.executable, "-I", "llm_planning/commands/doctor_gpu.py")
     assert (chosen.returncode, chosen.stdout) == (0, f"{extra}\n")
     # Python's own header may be missing here, too.
     lines = [line for line in chosen.stderr.splitlines() if "Python.h" not in line]
-    assert len(lines) == bool(said)
-    assert said in "".join(lines)
-    told = run(environment, "make", "-n", "setup", f"VENV={tmp_path}/venv")
-    assert told.returncode == 0
-    assert ("-e '.[cpu,faiss,dev]' || " in told.stdout) is (extra == "cpu")
-    assert ("-e '.[cuda,faiss-gpu,dev]' || " in told.stdout) is (extra == "cuda")
+    assert len(lines) == bool(message)
+    assert message in "".join(lines)
+    made = run(environment, "make", "-n", "setup", f"VENV={tmp_path}/venv")
+    assert made.returncode == 0
+    assert ("-e '.[cpu,faiss,dev]' || " in made.stdout) is (extra == "cpu")
+    assert ("-e '.[cuda,faiss-gpu,dev]' || " in made.stdout) is (extra == "cuda")
 
 
 def test_the_choice_can_be_overruled(tmp_path):
     environment = beside(tmp_path, telling(V100))
-    told = run(environment, "make", "-n", "setup", f"VENV={tmp_path}/venv", "EXTRA=cuda")
-    assert "-e '.[cuda,faiss-gpu,dev]' || " in told.stdout
+    made = run(environment, "make", "-n", "setup", f"VENV={tmp_path}/venv", "EXTRA=cuda")
+    assert "-e '.[cuda,faiss-gpu,dev]' || " in made.stdout
 
 
 def test_an_environment_for_the_other_kind_is_not_mixed_with_this_one(tmp_path):

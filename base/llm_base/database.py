@@ -83,7 +83,6 @@ def distrust(connection: sqlite3.Connection, *, longest: int) -> None:
     """Prepares a connection to a file from any source, before anything is read.
 
     Args:
-        connection: to the file.
         longest: bytes that a value of it may have.
     """
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)

@@ -131,7 +131,6 @@ def write_durably(path: Path, content: bytes, *, temporary: Path | None = None) 
     Args:
         path: of a regular file, which is replaced, or of a new one, in a folder that exists. A link
             is followed.
-        content: of the file.
         temporary: where it is written first, in the same folder; by default a hidden random name.
 
     Raises:

@@ -69,9 +69,9 @@ class SafeConsole(Console):
             else:
                 yield Segment(harmless(segment.text), segment.style)
 
-    def waiting(self, what: str) -> Waiting:
+    def waiting(self, activity: str) -> Waiting:
         """Shows what goes on while it is entered."""
-        return Waiting(self, what)
+        return Waiting(self, activity)
 
     def on_broken_pipe(self) -> None:
         """Raises the error again: the caller handles a reader that has left."""
@@ -82,12 +82,11 @@ class Waiting:
     """Says what goes on while it is entered: a live line on a terminal, nothing elsewhere.
 
     Args:
-        console: to write on.
-        what: goes on, in words of one line.
+        activity: in words of one line.
     """
 
-    def __init__(self, console: SafeConsole, what: str) -> None:
-        self._line = console.status(literal(what)) if console.is_terminal else None
+    def __init__(self, console: SafeConsole, activity: str) -> None:
+        self._line = console.status(literal(activity)) if console.is_terminal else None
 
     def __enter__(self) -> Self:
         if self._line is not None:
@@ -105,10 +104,10 @@ class Waiting:
             _drawn.remove(self._line)
             self._line.stop()
 
-    def update(self, what: str) -> None:
+    def update(self, activity: str) -> None:
         """Says something else from now on."""
         if self._line is not None:
-            self._line.update(literal(what))
+            self._line.update(literal(activity))
 
 
 _drawn: list[Status] = []

@@ -60,12 +60,12 @@ def payload_texts(payloads: Iterable[JsonValue], keys: Sequence[str]) -> list[st
     ]
 
 
-def json_text(value: object, what: str) -> str:
+def json_text(value: object, name: str) -> str:
     """A JSON value as compact text that reads back as an equal value.
 
     Args:
         value: null, boolean, finite number, string, list or dictionary with string keys.
-        what: names the value in messages.
+        name: names the value in messages.
 
     Raises:
         EntryError: anything else, or what JSON or UTF-8 cannot hold.
@@ -76,10 +76,10 @@ def json_text(value: object, what: str) -> str:
         # The encoder lets tuples and integer keys pass, as lists and strings.
         same = json_value(text) == value
     except (TypeError, ValueError, RecursionError) as error:
-        raise EntryError(f"{what} is not a JSON value ({error}): convert it first") from None
+        raise EntryError(f"{name} is not a JSON value ({error}): convert it first") from None
     if not same:
         raise EntryError(
-            f"{what} is {value!r}, which JSON cannot give back (a tuple becomes a list, a key that "
+            f"{name} is {value!r}, which JSON cannot give back (a tuple becomes a list, a key that "
             "is not a string becomes one): convert it first"
         )
     return text

@@ -47,11 +47,11 @@ def search(queries: Floats, corpus: Rows, inverse_norms: Floats, k: int) -> tupl
     # a row that is left out it is 1.
     deviation = float(np.abs(inverse_norms - np.float32(1.0)).max())
     if deviation <= error and corpus.dtype == np.float32 and corpus.flags.c_contiguous:
-        found, nearest = _knn(queries, corpus, width)
+        scores, nearest = _knn(queries, corpus, width)
         error += deviation
     else:
-        found, nearest = _scaled_knn(queries, corpus, inverse_norms, width)
-    return rank(queries, corpus, inverse_norms, k, scores=found, rows=nearest, error=error)
+        scores, nearest = _scaled_knn(queries, corpus, inverse_norms, width)
+    return rank(queries, corpus, inverse_norms, k, scores=scores, rows=nearest, error=error)
 
 
 def search_on_gpu(
@@ -136,8 +136,8 @@ def _scaled_knn(
         live = part.start + np.flatnonzero(inverse_norms[part])
         if len(live):
             scaled = corpus[live] * inverse_norms[live, None]
-            found, nearest = _knn(queries, scaled, min(width, len(live)))
-            scores = np.concatenate((best, found), axis=1)
+            products, nearest = _knn(queries, scaled, min(width, len(live)))
+            scores = np.concatenate((best, products), axis=1)
             rows = np.concatenate((best_rows, live[nearest]), axis=1)
             best, best_rows = keep_best(scores, rows, width)
     return best, best_rows

@@ -68,7 +68,6 @@ def product_error(dimension: int, *, input_error: float = 0.0) -> float:
     scaling and the last rounding add a few u.
 
     Args:
-        dimension: D.
         input_error: how much the product rounds its inputs beforehand, relative to them.
     """
     rounding = (dimension + 8) * _UNIT_ROUNDOFF
@@ -207,7 +206,6 @@ def _candidates(scores: Floats, best: Floats, k: int, *, margin: float) -> tuple
     Args:
         scores: [B, Q].
         best: [Q, W], the best ones of other blocks, W >= k; or W = 0, and then B >= k.
-        k: how many.
         margin: how far below the k-th best a score can be great enough.
 
     Returns:

@@ -141,7 +141,6 @@ def topk_oracle(
     Args:
         queries: [Q, D], any length but zero.
         corpus: [N, D].
-        k: how many.
         inverse_norms: float32 [N], 1 / ‖row‖, or 0 for a row that is left out; computed if None.
 
     Returns:
@@ -199,9 +198,7 @@ def choose_backend(
 
     Args:
         device: "cpu", "cuda" or "cuda:1" and the like.
-        rows: N.
         k: results per query.
-        dimension: D.
         dtype: of the corpus: "float32", "float16" or "bfloat16".
 
     Example:
@@ -330,11 +327,11 @@ def _check_column(column: Array, corpus: Array, *, name: str, dtype: str) -> Non
         )
 
 
-def _empty(units: Array, kept: int) -> tuple[Array, Array]:
+def _empty(units: Array, k: int) -> tuple[Array, Array]:
     if is_tensor(units):
-        scores = units.new_empty((len(units), kept))
+        scores = units.new_empty((len(units), k))
         return scores, scores.long()
-    return np.empty((len(units), kept), np.float32), np.empty((len(units), kept), np.int64)
+    return np.empty((len(units), k), np.float32), np.empty((len(units), k), np.int64)
 
 
 def _unavailable(backend: str, device: str) -> str | None:

@@ -76,8 +76,6 @@ def shape_for(*, queries: int, dimension: int, itemsize: int, k: int, shared_byt
     programs fit on a processor and one reads while the other sorts. Not tuned on a GPU.
 
     Args:
-        queries: Q.
-        dimension: D.
         itemsize: bytes of one corpus element.
         k: entries asked for.
         shared_bytes: shared memory that one program may have.
@@ -212,7 +210,6 @@ def launch(
     """Scans and merges with a given shape; `search` chooses it, a benchmark may try others.
 
     Args:
-        shape: of the scan.
         per_program: rows per program, a multiple of `shape.rows`.
         parts: the queries, [parts, Q, D] in the corpus' dtype.
         corpus: [N, D].

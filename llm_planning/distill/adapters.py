@@ -35,7 +35,6 @@ class Gradient(Protocol):
         """Adds what a matrix's inputs and the gradient of its outputs say.
 
         Args:
-            layer: of the matrix.
             inputs: [nodes, inputs].
             gradient: [nodes, outputs].
         """
@@ -83,7 +82,6 @@ class LowRank:
     """LoRA: of each matrix W, W + (alpha / rank)·B·A is used, and A and B are learned.
 
     Args:
-        model: whose matrices are changed.
         rank: of the change of each published matrix.
         alpha: its scale, times the rank.
         seed: of the first A; B begins at zero.

@@ -44,9 +44,9 @@ class Ahead(Generic[T]):
         for number in range(batch, batch + self._most):
             if number not in self._made:
                 self._made[number] = self._pool.submit(_make, number)
-        made = self._made.pop(batch).result()
-        self._made = {number: one for number, one in self._made.items() if number > batch}
-        return made
+        lessons = self._made.pop(batch).result()
+        self._made = {number: future for number, future in self._made.items() if number > batch}
+        return lessons
 
     def close(self) -> None:
         """Ends the processes; what is under way is lost."""

@@ -83,11 +83,9 @@ class Model:
     """A model as it was published.
 
     Attributes:
-        architecture: its sizes.
         embedding: of the tokens, [words, width].
         head: scores of the words; the embedding itself where they are tied.
         norm: scale before the head.
-        layers: their weights.
     """
 
     architecture: Architecture

@@ -49,20 +49,24 @@ def blocks(row: Row, *, dtype: torch.dtype, device: torch.device) -> list[Block]
     """Cuts the nodes of a row into blocks."""
     ends = torch.tensor(row.ends)
     there, size = ends.to(device), BLOCK if device.type == "cpu" else BLOCK_ON_GPU
-    found = []
+    cut = []
     for start in range(0, len(row.tokens), size):
         stop = min(start + size, len(row.tokens))
-        seen = torch.cat([torch.nonzero(ends[:start] > start)[:, 0], torch.arange(start, stop)])
-        keys, queries = seen.to(device), torch.arange(start, stop, device=device)[:, None]
+        ancestors = torch.cat(
+            [torch.nonzero(ends[:start] > start)[:, 0], torch.arange(start, stop)]
+        )
+        keys, queries = ancestors.to(device), torch.arange(start, stop, device=device)[:, None]
         sees = (keys <= queries) & (queries < there[keys])
         mask = torch.zeros(sees.shape, dtype=dtype, device=device).masked_fill_(~sees, -torch.inf)
-        found.append(Block(start=start, stop=stop, runs=_runs(seen.tolist()), mask=mask))
-    return found
+        cut.append(Block(start=start, stop=stop, runs=_runs(ancestors.tolist()), mask=mask))
+    return cut
 
 
 def _runs(nodes: list[int]) -> tuple[tuple[int, int], ...]:
     """Cuts ascending numbers into runs of neighbours."""
-    cuts = [place for place, (one, two) in enumerate(pairwise(nodes), 1) if two != one + 1]
+    cuts = [
+        place for place, (node, following) in enumerate(pairwise(nodes), 1) if following != node + 1
+    ]
     places = [0, *cuts, len(nodes)]
     return tuple((nodes[start], nodes[stop - 1] + 1) for start, stop in pairwise(places))
 
@@ -102,39 +106,37 @@ def attend(attended: Attended, cut: list[Block], *, taken: Tensor) -> None:
 
     Args:
         attended: queries, keys and values; gets the shares.
-        cut: the row's blocks.
         taken: gets what each node takes of the values, [nodes, kv heads, queries, head width].
     """
-    for block, asked, share in attended.of_blocks(cut):
-        scores = torch.bmm(asked, _gather(attended.keys, block).transpose(1, 2))
+    for block, queries, share in attended.of_blocks(cut):
+        scores = torch.bmm(queries, _gather(attended.keys, block).transpose(1, 2))
         count, keys = block.mask.shape
         scores.view(len(scores), -1, count, keys).add_(block.mask)
         torch.softmax(scores, dim=-1, out=share)
-        found = torch.bmm(share, _gather(attended.values, block))
-        taken[block.start : block.stop] = found.unflatten(1, (-1, count)).permute(2, 0, 1, 3)
+        mixed = torch.bmm(share, _gather(attended.values, block))
+        taken[block.start : block.stop] = mixed.unflatten(1, (-1, count)).permute(2, 0, 1, 3)
 
 
-def attend_back(gradient: Tensor, attended: Attended, cut: list[Block], *, found: Attended) -> None:
+def attend_back(gradient: Tensor, attended: Attended, cut: list[Block], *, out: Attended) -> None:
     """Computes the gradients of an attention.
 
     Args:
         gradient: of the loss with respect to what was taken.
         attended: with the shares.
-        cut: the row's blocks.
-        found: gets the gradient of the queries, and that of keys and values added, in float32.
+        out: gets the gradient of the queries, and that of keys and values added, in float32.
     """
     kv_heads, group, _, width = attended.queries.shape
-    for block, asked, share in attended.of_blocks(cut):
+    for block, queries, share in attended.of_blocks(cut):
         count = block.stop - block.start
         here = slice(block.start, block.stop)
         wanted = gradient[here].permute(1, 2, 0, 3).reshape(kv_heads, group * count, width)
-        _scatter(found.values, block, torch.bmm(share.transpose(1, 2), wanted))
+        _scatter(out.values, block, torch.bmm(share.transpose(1, 2), wanted))
         of_shares = torch.bmm(wanted, _gather(attended.values, block).transpose(1, 2))
         of_scores = torch._softmax_backward_data(of_shares, share, -1, share.dtype)
-        found.queries[:, :, here] = torch.bmm(of_scores, _gather(attended.keys, block)).unflatten(
+        out.queries[:, :, here] = torch.bmm(of_scores, _gather(attended.keys, block)).unflatten(
             1, (group, count)
         )
-        _scatter(found.keys, block, torch.bmm(of_scores.transpose(1, 2), asked))
+        _scatter(out.keys, block, torch.bmm(of_scores.transpose(1, 2), queries))
 
 
 def _gather(rows: Tensor, block: Block) -> Tensor:

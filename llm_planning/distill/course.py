@@ -58,22 +58,28 @@ class Course:
         Args:
             questions: of each role, as far as its maker has so many.
         """
-        found: dict[object, Exercise] = {}
+        chosen: dict[object, Exercise] = {}
         left = Counter({role: questions for _, roles in self._worlds[0] for role in roles})
         number = idle = 0
         while idle < IDLE_STATES and +left:
-            before = len(found)
+            before = len(chosen)
             for maker, roles in self._turn(number):
                 rng = Random(f"exam {number}")
                 lacking = [role for role in roles if left[role] > 0]
-                made = maker.about_one_state(rng, roles=lacking, held_out=True) if lacking else ()
+                drawn = maker.about_one_state(rng, roles=lacking, held_out=True) if lacking else ()
                 for role in lacking:
-                    new = [one for one in made if one.role == role and one.prompt not in found]
-                    for one in rng.sample(new, min(PER_STATE, left[role], len(new))):
-                        found[one.prompt] = one
-                    left[role] = questions - sum(one.role == role for one in found.values())
-            number, idle = number + 1, 0 if len(found) > before else idle + 1
-        return list(found.values())
+                    new = [
+                        exercise
+                        for exercise in drawn
+                        if exercise.role == role and exercise.prompt not in chosen
+                    ]
+                    for exercise in rng.sample(new, min(PER_STATE, left[role], len(new))):
+                        chosen[exercise.prompt] = exercise
+                    left[role] = questions - sum(
+                        exercise.role == role for exercise in chosen.values()
+                    )
+            number, idle = number + 1, 0 if len(chosen) > before else idle + 1
+        return list(chosen.values())
 
 
 def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) -> Sequence[Exercise]:
@@ -83,8 +89,8 @@ def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) ->
         TrainingError: the maker makes nothing.
     """
     for _ in range(_MOST_DRAWS):
-        if made := maker.about_one_state(rng, roles=roles, held_out=False):
-            return made
+        if exercises := maker.about_one_state(rng, roles=roles, held_out=False):
+            return exercises
     raise TrainingError(
         f"no lesson of {', '.join(roles)} in {_MOST_DRAWS} states: check the teacher"
     )
@@ -93,6 +99,8 @@ def _about_one_state(maker: ExerciseMaker, roles: Sequence[str], rng: Random) ->
 def lessons_of(exercises: Iterable[Exercise], tokenizer: LessonTokenizer) -> list[Lesson]:
     """Exercises as tokens of one model."""
     return [
-        tokenizer.lesson(one.role, one.prompt, one.answer, importance=one.importance)
-        for one in exercises
+        tokenizer.lesson(
+            exercise.role, exercise.prompt, exercise.answer, importance=exercise.importance
+        )
+        for exercise in exercises
     ]

@@ -72,10 +72,9 @@ class Crew:
 
     def judge(self, rows: Sequence[Row]) -> list[Judged]:
         """Judges rows, in their order; see `Network.judge`."""
-        return self._share(rows, self._judge)
-
-    def _judge(self, worker: int, row: Row) -> Judged:
-        return self._network.judge(row, room=self._rooms[worker])
+        return self._share(
+            rows, lambda worker, row: self._network.judge(row, room=self._rooms[worker])
+        )
 
     def _share(self, rows: Sequence[Row], done_by: Callable[[int, Row], Judged]) -> list[Judged]:
         """Deals the rows out in turn."""

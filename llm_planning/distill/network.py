@@ -48,7 +48,6 @@ class Network:
 
     Args:
         model: as it was published.
-        learned: what of it is changed.
     """
 
     def __init__(self, model: Model, learned: Learned) -> None:
@@ -63,7 +62,6 @@ class Network:
         """Adds the gradient of a row's loss; workers may do it side by side.
 
         Args:
-            row: lessons.
             room: of this worker alone.
             gradient: of what is learned, of this worker alone.
             scale: multiplies the gradient, not the loss that is returned.
@@ -94,9 +92,6 @@ class _Pass:
     """One row on its way through the network.
 
     Args:
-        network: which.
-        row: lessons.
-        room: for all that is large.
         keeps: whether a backward pass follows.
     """
 
@@ -253,13 +248,13 @@ class _Pass:
     def _gated_back(self, gradient: Tensor, gate_up: Tensor) -> tuple[Tensor, Tensor]:
         """What went into `down`, and the gradient of what came from `gate_up`."""
         gate, up = gate_up.chunk(2, dim=-1)
-        found = self._take("of_gate_up", *gate_up.shape)
-        of_gate, of_up = found.chunk(2, dim=-1)
+        of_gate_up = self._take("of_gate_up", *gate_up.shape)
+        of_gate, of_up = of_gate_up.chunk(2, dim=-1)
         opened = torch.ops.aten.silu.out(gate, out=self._take("opened", *gate.shape))
         torch.mul(gradient, opened, out=of_up)
         gradient *= up
         torch.ops.aten.silu_backward.grad_input(gradient, gate, grad_input=of_gate)
-        return opened.mul_(up), found
+        return opened.mul_(up), of_gate_up
 
     def _attended(self, qkv: Tensor, here: int) -> Attended:
         """Cuts into heads, turns queries and keys by their positions and scales the queries."""
@@ -292,7 +287,7 @@ class _Pass:
             shares=attended.shares,
         )
         attend_back(
-            of_taken.view(nodes, kv_heads, group, width), attended, self._cut, found=gradients
+            of_taken.view(nodes, kv_heads, group, width), attended, self._cut, out=gradients
         )
         of_qkv = self._take("qkv", nodes, (kv_heads * group + 2 * kv_heads) * width)
         queries, keys, values = self._cut_heads(of_qkv)
@@ -349,12 +344,10 @@ def _turn(heads: Tensor, turns: tuple[Tensor, ...], *, out: Tensor) -> None:
     """Turns the halves of each head against each other; all are [heads, nodes, head width].
 
     Args:
-        heads: what is turned.
         turns: cosine and sine of each node's angles, [nodes, half a head's width].
-        out: gets it.
     """
     cosine, sine = turns
-    one, two = heads.chunk(2, dim=-1)
+    lower, upper = heads.chunk(2, dim=-1)
     first, second = out.chunk(2, dim=-1)
-    torch.mul(one, cosine, out=first).addcmul_(two, sine, value=-1)
-    torch.mul(two, cosine, out=second).addcmul_(one, sine)
+    torch.mul(lower, cosine, out=first).addcmul_(upper, sine, value=-1)
+    torch.mul(upper, cosine, out=second).addcmul_(lower, sine)

@@ -32,10 +32,8 @@ def write_adapter(
 
     Args:
         folder: is made if it is missing.
-        learned: the adapter.
         base: name of the model that it changes.
         card: how it was taught, JSON-able; written as `taught.json`.
-        dtype: of the weights.
 
     Raises:
         OSError: the folder cannot be written.

@@ -21,7 +21,6 @@ class Room:
 
     Args:
         dtype: of tensors of which no other type is said.
-        device: where they are.
     """
 
     def __init__(self, *, dtype: torch.dtype, device: torch.device) -> None:
@@ -35,9 +34,7 @@ class Room:
 
         Args:
             name: what it is for; the tensors of a name have one type.
-            shape: of the tensor.
             layer: another layer's tensor of this name is kept beside it.
-            dtype: of its numbers.
         """
         size = math.prod(shape)
         place = self._kept.get((name, layer))

@@ -27,7 +27,6 @@ class Lesson:
     """A question and its right answer, as tokens of one model.
 
     Attributes:
-        role: whose question it is.
         prompt: token ids of the chat, up to where the answer begins.
         answer: token ids of the answer, the terminator last.
         weights: of each answer token in the loss: 1 where it decides something, else `FORCED`.
@@ -48,9 +47,6 @@ class Lesson:
 
 class LessonTokenizer:
     """Makes lessons with the tokenizer and the chat template of one model.
-
-    Args:
-        folder: the model's.
 
     Raises:
         EngineConfigError: the folder has no tokenizer that can be used.
@@ -76,8 +72,6 @@ class LessonTokenizer:
         """Makes the lesson of one question.
 
         Args:
-            role: whose question it is.
-            prompt: the chat.
             answer: compact JSON, or any other text.
             importance: multiplies the weights in the loss.
 
@@ -110,9 +104,9 @@ def deciding_characters(answer: str) -> list[bool]:
         One truth value a character, and one for the end of the text.
 
     Example:
-        >>> said = '{"feasible":true}'
-        >>> decides = deciding_characters(said)
-        >>> "".join(c for c, d in zip(said, decides) if d)
+        >>> answer = '{"feasible":true}'
+        >>> decides = deciding_characters(answer)
+        >>> "".join(c for c, d in zip(answer, decides) if d)
         'true'
         >>> any(deciding_characters('{"steps":[]}')[10:11])
         True

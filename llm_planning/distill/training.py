@@ -160,9 +160,7 @@ def train(
     """Trains a network, or goes on where a training of this folder was broken off.
 
     Args:
-        network: learns.
         lessons: of each batch, by its number; the same ones whenever it is asked.
-        recipe: how.
         folder: exists, and gets the checkpoint.
         identity: of the model and the questions, JSON-able; a checkpoint of others is refused.
         report: is told of every batch.
@@ -335,12 +333,12 @@ def _progress(
     )
 
 
-def _check_same(found: Mapping[str, Any], meant: Mapping[str, Any], folder: Path) -> None:
+def _check_same(saved: Mapping[str, Any], meant: Mapping[str, Any], folder: Path) -> None:
     for part in ("identity", "recipe"):
-        for key in sorted(found[part].keys() | meant[part].keys()):
-            one, two = found[part].get(key), meant[part].get(key)
-            if one != two:
+        for key in sorted(saved[part].keys() | meant[part].keys()):
+            here, there = saved[part].get(key), meant[part].get(key)
+            if here != there:
                 raise TrainingError(
-                    f"{folder} holds a training with {key} {one!r}, not {two!r}: go on with the "
+                    f"{folder} holds a training with {key} {here!r}, not {there!r}: go on with the "
                     "same settings, or train in another folder"
                 )

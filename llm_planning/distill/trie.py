@@ -73,7 +73,7 @@ def pack(
     """
     read = [(*lesson.prompt, *lesson.answer[:-1]) for lesson in lessons]
     order = sorted(range(len(lessons)), key=read.__getitem__)
-    shared = [_shared(read[one], read[two]) for one, two in pairwise(order)]
+    shared = [_shared(read[before], read[after]) for before, after in pairwise(order)]
     fresh = [len(read[number]) - same for number, same in zip(order, (0, *shared), strict=True)]
     total = sum(fresh)
     count = multiple * max(math.ceil(total / (longest_row * multiple)), 1)
@@ -86,13 +86,13 @@ def pack(
             _close(rows, path, 0)
             rows.append(Row())
         passed += added
-        row, kept = rows[-1], min(same, len(path))
-        _close(rows, path, kept)
+        row, common = rows[-1], min(same, len(path))
+        _close(rows, path, common)
         first = len(row.tokens)
-        path += range(first, first + len(read[number]) - kept)
-        row.tokens += read[number][kept:]
-        row.depths += range(kept, len(read[number]))
-        row.ends += [0] * (len(read[number]) - kept)
+        path += range(first, first + len(read[number]) - common)
+        row.tokens += read[number][common:]
+        row.depths += range(common, len(read[number]))
+        row.ends += [0] * (len(read[number]) - common)
         _add_targets(row, lessons[number], number, path)
     _close(rows, path, 0)
     return rows
@@ -106,11 +106,11 @@ def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> int:
     return next(place for place in range(shortest) if first[place] != second[place])
 
 
-def _close(rows: list[Row], path: list[int], kept: int) -> None:
+def _close(rows: list[Row], path: list[int], common: int) -> None:
     """Ends the nodes of the path beyond its first ones: what follows descends from them no more."""
-    for node in path[kept:]:
+    for node in path[common:]:
         rows[-1].ends[node] = len(rows[-1].tokens)
-    del path[kept:]
+    del path[common:]
 
 
 def _add_targets(row: Row, lesson: Lesson, number: int, path: list[int]) -> None:

@@ -24,6 +24,7 @@ from typing import (
 
 from llm_planning.domain import A, S
 from llm_planning.roles.llm import AnswerT, QuestionT
+from llm_planning.roles.short import words_of
 from llm_serving.answers import compact, parse
 
 if TYPE_CHECKING:
@@ -277,6 +278,11 @@ def situation_of(teacher: Teacher[S, A], rng: Random, *, held_out: bool) -> Situ
     drawn, after = _drawn(teacher, rng.getstate(), held_out)
     rng.setstate(after)
     return drawn
+
+
+def short_words(teacher: Teacher[Any, Any]) -> str:
+    """SHA-256 of the short words in which a teacher's situations are asked; see `words_of`."""
+    return words_of(situation_of(teacher, Random(0), held_out=False).domains[0])
 
 
 @lru_cache(1)

@@ -138,8 +138,8 @@ def fields_of(question: object) -> dict[str, object]:
     """
     if not is_dataclass(question):
         raise TypeError(
-            f"{type(question).__name__} is not a dataclass: give the role a `tell` that returns "
-            "the values of its template"
+            f"{type(question).__name__} is not a dataclass: give the role `values_of`, "
+            "which returns the values of its template"
         )
     return {field.name: getattr(question, field.name) for field in fields(question)}
 

@@ -71,9 +71,6 @@ def constraint_of(model: type[BaseModel]) -> Constraint:
     a bounded grid (`multiple_of`, for decimals also `decimal_places`), bounded strings (optionally
     with a finite `pattern`), bounded lists and tuples, nested models, and unions of these.
 
-    Args:
-        model: a Pydantic model.
-
     Returns:
         What `Request.constraint` takes: a regular expression of the whole answer, and the bound
         on its length.
@@ -113,7 +110,6 @@ def parse(model: type[Answer], text: str) -> Answer:
     """Reads an answer; every text of the model's language is read.
 
     Args:
-        model: the answer's Pydantic model.
         text: what an engine answered under `constraint_of(model)`.
 
     Raises:
@@ -199,7 +195,7 @@ def _definition_ref(schema: _Schema, path: str, definitions: _Definitions) -> Pa
     reference = schema["schema_ref"]
     if reference not in definitions:
         _refuse(path, "contains itself", "unroll the recursion to a fixed depth")
-    others = {name: one for name, one in definitions.items() if name != reference}
+    others = {name: definition for name, definition in definitions.items() if name != reference}
     return _read(definitions[reference], path, others)
 
 
@@ -248,7 +244,7 @@ def _nullable(schema: _Schema, path: str, definitions: _Definitions) -> Pattern:
 
 
 def _union(schema: _Schema, path: str, definitions: _Definitions) -> Pattern:
-    members = [one[0] if isinstance(one, tuple) else one for one in schema["choices"]]
+    members = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
     shapes = [_shape(member, definitions) for member in members]
     if schema.get("mode", "smart") != "smart" or len(set(shapes)) < len(shapes):
         _refuse(

@@ -51,7 +51,6 @@ def request_key(
     the sample index alone tells draws apart.
 
     Args:
-        prompt: the request's prompt, encoded.
         request: its own `prompt` is ignored.
 
     Returns:
@@ -60,14 +59,14 @@ def request_key(
     Raises:
         AdapterError: the engine has no such adapter as the request names.
     """
-    method, asked = (
+    method, parameters = (
         (request.kind, [request.choices])
         if isinstance(request, ScoreRequest)
         else ("generate", _drawn(request))
     )
     answering = identity.answering(request.adapter)
     weights = [answering.revision, answering.dtype, answering.engine]
-    head = _dump([_KEY_VERSION, method, weights, asked]).encode()
+    head = _dump([_KEY_VERSION, method, weights, parameters]).encode()
     token_ids = prompt.token_ids
     # The two lengths say where each part ends, so no two questions have the same bytes.
     digest = hashlib.sha256(struct.pack("<QQ", len(head), len(token_ids)))
@@ -190,9 +189,9 @@ class CachedEngine:
         return cast("_AnswerT", replace(answer, usage=usage))
 
     async def _fly(
-        self, key: bytes, asked: Coroutine[Any, Any, Answer], model: ModelIdentity
+        self, key: bytes, answer: Coroutine[Any, Any, Answer], model: ModelIdentity
     ) -> Answer:
-        return self._cache.put(key, await asked, model)
+        return self._cache.put(key, await answer, model)
 
     async def _landed(self, key: bytes, flight: _Flight) -> Answer:
         flight.waiters += 1

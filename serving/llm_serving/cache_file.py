@@ -51,11 +51,7 @@ class CacheError(ServingError):
 
 
 class UnreadableCacheError(CacheError):
-    """The file is damaged or is not a cache of this kind and version: removing it helps.
-
-    Attributes:
-        path: of the file.
-    """
+    """The file is damaged or is not a cache of this kind and version: removing it helps."""
 
     path: Path
 
@@ -238,7 +234,7 @@ def _is_writable(path: Path) -> bool:
     except OSError as error:
         if os.path.lexists(path) and not os.path.isfile(path):
             raise
-        folder = next(one for one in path.absolute().parents if os.path.lexists(one))
+        folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
         if folder not in _warned:
             _warned.add(folder)
             logger.warning(

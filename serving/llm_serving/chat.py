@@ -31,7 +31,6 @@ class ChatFormat:
     What is unusual about a model's chats is said in one warning.
 
     Args:
-        folder: the model's.
         name: the model's, for messages; None takes the folder.
         template: source of a chat template; "" takes the model's own.
         variables: that the template reads; see `ChatTemplate`.
@@ -130,8 +129,8 @@ class ChatFormat:
         """The tokens that end an answer, and what is unusual about them."""
         names = self.tokenizer.convert_ids_to_tokens([self.tokenizer.eos_token_id, *listed])
         known = dict(zip([self.tokenizer.eos_token_id, *listed], names, strict=True))
-        notes = [f"the end {one} is no token" for one, spelled in known.items() if spelled is None]
-        known = {one: spelled for one, spelled in known.items() if spelled is not None}
+        notes = [f"the end {end} is no token" for end, spelled in known.items() if spelled is None]
+        known = {end: spelled for end, spelled in known.items() if spelled is not None}
         end = self._first_token(self._template.behind_answer())
         if end is None:
             # Some models end a turn by what begins the next one.
@@ -140,15 +139,17 @@ class ChatFormat:
         if end is not None:
             return tuple(dict.fromkeys((end, *known))), notes
         if self._template.source:
-            found = ", ".join(known.values())
-            notes.append(f"it does not show what ends an answer, which is taken to be {found}")
+            ends = ", ".join(known.values())
+            notes.append(f"it does not show what ends an answer, which is taken to be {ends}")
         return tuple(known), notes
 
     def _first_token(self, text: str) -> int | None:
         """The added token that a text begins with, if it does."""
         begun = text.lstrip()
-        found = max((one for one in self._added if begun.startswith(one)), key=len, default="")
-        return self._added.get(found)
+        token = max(
+            (added for added in self._added if begun.startswith(added)), key=len, default=""
+        )
+        return self._added.get(token)
 
     def _marks(self) -> dict[str, int]:
         """The added tokens that only the template may write.
@@ -186,15 +187,16 @@ def _listed_ends(folder: Path) -> list[int]:
         if not isinstance(config, dict):
             raise EngineConfigError(f"{path} is damaged: it is not a JSON object")
         of_text = config.get("text_config")
-        found = config.get("eos_token_id")
-        if found is None and isinstance(of_text, dict):
-            found = of_text.get("eos_token_id")
-        if found is None:
+        listed = config.get("eos_token_id")
+        if listed is None and isinstance(of_text, dict):
+            listed = of_text.get("eos_token_id")
+        if listed is None:
             continue
-        ends = found if isinstance(found, list) else [found]
-        if any(type(one) is not int or one < 0 for one in ends):
+        ends = listed if isinstance(listed, list) else [listed]
+        if any(type(end) is not int or end < 0 for end in ends):
             raise EngineConfigError(
-                f"{path}: `eos_token_id` = {quote(found)}: it must be a token id, or a list of them"
+                f"{path}: `eos_token_id` = {quote(listed)}: it must be a token id, or a list of "
+                "them"
             )
         return ends
     return []

@@ -171,12 +171,12 @@ class ChatTemplate:
 
     def _look_at_answers(self, added: Collection[Any]) -> None:
         """Finds what is missing between where it asks for an answer and where it writes one."""
-        asked = self._tried(self._start)
+        question = self._tried(self._start)
         text = self._tried((*self._start, Message("assistant", _SAID)), asks=False)
         answered, _, _ = text.rpartition(_SAID)
-        between = answered.removeprefix(asked) if answered.startswith(asked) else ""
-        before = asked.rpartition(_ASKED)[2]
-        opened = max(_OPENED.finditer(before), key=lambda found: found.start(), default=None)
+        between = answered.removeprefix(question) if answered.startswith(question) else ""
+        before = question.rpartition(_ASKED)[2]
+        opened = max(_OPENED.finditer(before), key=lambda match: match.start(), default=None)
         if opened and (closing := "{left}/{name}{right}".format(**opened.groupdict())) not in (
             thought := before[opened.start() :]
         ):

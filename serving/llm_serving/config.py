@@ -120,17 +120,17 @@ class EngineConfig(BaseModel):
                 f"the model {self.model} is not the one of `taught_sha256`: restore it, or leave "
                 "that key out"
             )
-        found = {
+        hashes = {
             name: adapter_revision(adapter_folder(folder)) for name, folder in self.adapters.items()
         }
-        for name, given in self.adapters_sha256.items():
-            if found.get(name) != given:
+        for name, expected in self.adapters_sha256.items():
+            if hashes.get(name) != expected:
                 raise AdapterError(
                     f"the adapter {quote(name)} of {self.model} is not the one of `adapters_sha256`"
                     ": restore it, or leave that key out"
                 )
         # The model is frozen for its users, not while it is made.
-        self.__dict__.update(adapters_sha256=found, taught_sha256=taught)
+        self.__dict__.update(adapters_sha256=hashes, taught_sha256=taught)
         return self
 
     @field_validator("model")

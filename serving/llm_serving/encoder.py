@@ -83,7 +83,8 @@ class TextEncoder:
     def __init__(
         self, model: str = DEFAULT_ENCODER, *, cache: Path | Literal["shared"] | None = "shared"
     ) -> None:
-        self._name = _lasting_name(model)
+        # It means the same model from every working directory.
+        self._name = os.path.realpath(at_home(model)) if names_folder(model) else model
         self._cache_path = vector_cache_path() if cache == "shared" else cache
         self._opening = threading.RLock()
         self._cache: VectorCache | None = None
@@ -111,8 +112,8 @@ class TextEncoder:
         """The dimension of every vector; known without the model once the cache has one."""
         if self._dimension is None:
             cache = self._opened()
-            kept = None if cache is None else cache.dimension(self.identity)
-            self._dimension = kept or self._forward(["dimension"]).shape[1]
+            known = None if cache is None else cache.dimension(self.identity)
+            self._dimension = known or self._forward(["dimension"]).shape[1]
         return self._dimension
 
     def encode(
@@ -273,19 +274,19 @@ class TextEncoder:
             return self._model
 
 
-def _load(found: ResolvedModel) -> Any:  # noqa: ANN401 - a sentence-transformers class
+def _load(resolved: ResolvedModel) -> Any:  # noqa: ANN401 - a sentence-transformers class
     # Any other model would be given a pooling layer of sentence-transformers' own choice.
-    if not os.path.isfile(found.path / "modules.json"):
+    if not os.path.isfile(resolved.path / "modules.json"):
         raise EncoderError(
-            f"{found.name} is not a sentence encoder: {found.path} has no modules.json. Take a "
-            f"model of sentence-transformers, such as {DEFAULT_ENCODER}"
+            f"{resolved.name} is not a sentence encoder: {resolved.path} has no modules.json. Take "
+            f"a model of sentence-transformers, such as {DEFAULT_ENCODER}"
         )
-    check_modules(found.path)
+    check_modules(resolved.path)
     from sentence_transformers import SentenceTransformer
 
-    with _reading(found.name), quiet_transformers():
+    with _reading(resolved.name), quiet_transformers():
         model = SentenceTransformer(
-            str(found.path), device=None, local_files_only=True, trust_remote_code=False
+            str(resolved.path), device=None, local_files_only=True, trust_remote_code=False
         )
         # A text that spells a special token, such as [SEP], holds no such token.
         model.tokenizer.split_special_tokens = True
@@ -297,11 +298,6 @@ def _reading(name: str) -> AbstractContextManager[None]:
     return reading_model(
         lambda reason: EncoderError(f"{name} cannot be used as a sentence encoder: {reason}")
     )
-
-
-def _lasting_name(model: str) -> str:
-    """The name that means the same model from every working directory."""
-    return os.path.realpath(at_home(model)) if names_folder(model) else model
 
 
 def _check(texts: Sequence[str]) -> None:

@@ -49,7 +49,7 @@ class Engine(Protocol):
         >>> from llm_serving import Engine, Request, ScriptedEngine
         >>> async def ask_twice(engine: Engine, prompt: str) -> list[str]:
         ...     asked = (engine.generate(Request(prompt=prompt)) for _ in range(2))
-        ...     return [one.text for one in await asyncio.gather(*asked)]
+        ...     return [answer.text for answer in await asyncio.gather(*asked)]
         >>> asyncio.run(ask_twice(ScriptedEngine({"default": "north"}), "Which way?"))
         ['north', 'north']
     """
@@ -188,7 +188,6 @@ async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:
     """Draws n seeded samples of one request, batched together.
 
     Args:
-        engine: the engine that answers.
         request: its `sample` is the index of the first draw.
         n: number of draws; draw i has sample index `request.sample + i`.
 
@@ -199,11 +198,12 @@ async def draw(engine: Engine, request: Request, n: int) -> list[Completion]:
         >>> import asyncio
         >>> from llm_serving import Request, ScriptedEngine, draw
         >>> engine = ScriptedEngine(lambda request: f"answer {request.sample}")
-        >>> [one.text for one in asyncio.run(draw(engine, Request(prompt="Go on."), 2))]
+        >>> drawn = asyncio.run(draw(engine, Request(prompt="Go on."), 2))
+        >>> [completion.text for completion in drawn]
         ['answer 0', 'answer 1']
     """
     draws = (replace(request, sample=request.sample + i) for i in range(n))
-    return list(await asyncio.gather(*(engine.generate(one) for one in draws)))
+    return list(await asyncio.gather(*(engine.generate(draw) for draw in draws)))
 
 
 def filled(engine: Engine, write: Callable[[int], Prompt]) -> EncodedPrompt:

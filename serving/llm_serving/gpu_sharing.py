@@ -69,7 +69,7 @@ def share_gpus(configs: Sequence[EngineConfig | None]) -> list[Place]:
         check_devices(config)
     weights = [weight_bytes(resolve(config.model).path) for config in models]
     placed = place(models, weights, gpu_bytes=_gpu_bytes)
-    sharing = [_share_text(one.config) for one in placed if one.config and one.beside]
+    sharing = [_share_text(spot.config) for spot in placed if spot.config and spot.beside]
     if sharing:
         logger.warning("models share GPUs: %s, beside %s", ", ".join(sharing), _ENCODER)
     rest = iter(placed)
@@ -85,7 +85,6 @@ def place(
     and of what is left a part in proportion to weights and `WORKING_BYTES`.
 
     Args:
-        models: their configurations.
         weights: of each, in bytes.
         gpu_bytes: memory of the GPU with a number.
 
@@ -107,7 +106,7 @@ def place(
         held = {number: weights[number] / len(models[number].devices) for number in here}
         spare = room - sum(held.values())
         if spare <= 0:
-            sizes = [f"{models[one].model} {held[one] / GIB:.1f} GiB" for one in here]
+            sizes = [f"{models[number].model} {held[number] / GIB:.1f} GiB" for number in here]
             raise KvCacheMemoryError(
                 f"GPU {gpu} has {room / GIB:.1f} GiB for models, too little for the weights of "
                 f"{', '.join(sizes)} together: take smaller ones, or move one to another GPU "

@@ -103,11 +103,10 @@ class OutlinesAnswers(StructuredOutputBackend):  # type: ignore[misc]
     def __post_init__(self) -> None:
         """Reads the tokenizer's vocabulary."""
         self._vocabulary = token_vocabulary(self.tokenizer, self.vocab_size, self.ends)
-        self._indices = lru_cache(_KEPT_INDICES)(self._compile)
+        self._indices = lru_cache(_KEPT_INDICES)(
+            lambda regex: OutlinesIndex(regex, self._vocabulary)
+        )
         self._lock = Lock()  # requests that come together wait for one compilation
-
-    def _compile(self, regex: str) -> OutlinesIndex:
-        return OutlinesIndex(regex, self._vocabulary)
 
     def compile_grammar(
         self,

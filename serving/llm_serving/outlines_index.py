@@ -275,7 +275,7 @@ class OutlinesIndex:
         self._final = self._next[:, 0] != DEAD
         self._next[:, 0] = DEAD
         needed = np.flatnonzero(self._next.any(axis=0)).tolist()
-        if missing := [one for one in needed if bytes((one,)) not in vocabulary.written_bytes]:
+        if missing := [byte for byte in needed if bytes((byte,)) not in vocabulary.written_bytes]:
             raise AnswerModelError(
                 f"the tokenizer cannot write {bytes(missing)!r} byte by byte: leave the characters "
                 "with these bytes out of the answer model"

@@ -182,11 +182,11 @@ def _translate(node: tuple[Any, Any]) -> Pattern:
             least, most, body = value
             if most == _parser.MAXREPEAT:
                 raise ValueError("repeats without bound: write {0,8} for *, {1,8} for +")
-            return repetition(sequence([_translate(one) for one in body]), least, most)
+            return repetition(sequence([_translate(part) for part in body]), least, most)
         case "BRANCH":
-            return choice([sequence([_translate(one) for one in branch]) for branch in value[1]])
+            return choice([sequence([_translate(part) for part in branch]) for branch in value[1]])
         case "SUBPATTERN" if not (value[1] or value[2]):
-            return sequence([_translate(one) for one in value[3]])
+            return sequence([_translate(part) for part in value[3]])
         case _:
             raise ValueError(
                 f"uses {name.lower()}, which has no place in it: keep to characters, classes, "
@@ -196,10 +196,10 @@ def _translate(node: tuple[Any, Any]) -> Pattern:
 
 def _one_of(texts: Iterable[str]) -> Pattern:
     """One of some texts, counted as an automaton has them: all lead to the same state."""
-    found = words(texts)
-    spelled = {text.encode() for text in found.examples}
-    before = {one[:end] for one in spelled for end in range(1, len(one))}
-    return replace(found, size=1 + len(before))
+    pattern = words(texts)
+    spelled = {text.encode() for text in pattern.examples}
+    before = {text[:end] for text in spelled for end in range(1, len(text))}
+    return replace(pattern, size=1 + len(before))
 
 
 def _members(name: str, value: Any) -> list[str]:  # noqa: ANN401  (the parser's own values)
@@ -255,10 +255,10 @@ def _tree(texts: Sequence[str]) -> str:
     return _escape(prefix) + middle + _escape(ending)
 
 
-def _shared(one: str, other: str) -> int:
+def _shared(text: str, other: str) -> int:
     """Number of characters that two texts begin with alike."""
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    pairs = zip(text, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(text), len(other)))
 
 
 def _magnitudes(least: int, most: int) -> list[str]:
@@ -314,7 +314,10 @@ def _class(members: Sequence[str]) -> str:
             runs[-1].append(member)
         else:
             runs.append([member])
-    escaped = [[f"\\{one}" if one in _SPECIAL_IN_CLASS else one for one in run] for run in runs]
+    escaped = [
+        [f"\\{character}" if character in _SPECIAL_IN_CLASS else character for character in run]
+        for run in runs
+    ]
     return (
         f"[{''.join(f'{run[0]}-{run[-1]}' if len(run) > 2 else ''.join(run) for run in escaped)}]"
     )

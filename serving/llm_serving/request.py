@@ -35,7 +35,6 @@ class Message:
 
     Attributes:
         role: who speaks.
-        content: the text of the turn.
         images: shown before the text, in this order.
 
     Example:
@@ -101,8 +100,6 @@ class Request:
     """One answer that is asked for.
 
     Attributes:
-        prompt: what the model reads.
-        sampling: how it draws.
         constraint: the finite language that the answer must belong to, if any.
         role: whose question this is; usage is counted under this name.
         sample: which of several seeded draws of the same prompt this is.
@@ -196,7 +193,6 @@ class Completion:
         text: without the terminator.
         token_ids: shape [T], the terminator included where one was written.
         finish: "stop" (terminator or stop text) or "length" (cut at `max_tokens`).
-        usage: what this answer cost.
 
     Example:
         >>> import asyncio
@@ -234,7 +230,6 @@ class Scores:
 
     Attributes:
         logprobs: shape [choices], in nats, each the sum over the choice's tokens.
-        usage: what the scoring cost.
         shared: what its requests have in common; None if the engine does not say, and for a
             prompt with images.
 
@@ -324,16 +319,16 @@ class ModelIdentity:
         """
         if adapter is None:
             return self
-        for one in self.adapters:
-            if one.name == adapter:
+        for known in self.adapters:
+            if known.name == adapter:
                 return replace(
                     self,
-                    name=f"{self.name}+{one.name}",
-                    revision=one.revision,
-                    taught=one.taught,
+                    name=f"{self.name}+{known.name}",
+                    revision=known.revision,
+                    taught=known.taught,
                     adapters=(),
                 )
-        names = ", ".join(one.name for one in self.adapters) or "none"
+        names = ", ".join(known.name for known in self.adapters) or "none"
         raise AdapterError(
             f"the engine of {self.name} has no adapter {quote(adapter)}, only {names}: open the "
             f"model as {self.name}+ADAPTER, or name it in `adapters`"

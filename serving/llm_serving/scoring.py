@@ -102,11 +102,13 @@ async def plain_scores(
     params = uncached_params()
     endings = [(*sequence, end) for sequence in sequences for end in ends]
     results = await asyncio.gather(
-        *(submit(VllmJob(prompt.token_ids + one, prompt.images, params)) for one in endings)
+        *(submit(VllmJob(prompt.token_ids + ending, prompt.images, params)) for ending in endings)
     )
     totals = [
-        sum(result.tail_logprobs[-len(one) :]) if len(result.tail_logprobs) >= len(one) else nan
-        for one, result in zip(endings, results, strict=True)
+        sum(result.tail_logprobs[-len(ending) :])
+        if len(result.tail_logprobs) >= len(ending)
+        else nan
+        for ending, result in zip(endings, results, strict=True)
     ]
     of_choices = (totals[i : i + len(ends)] for i in range(0, len(totals), len(ends)))
     return Scored([_log_sum(some) for some in of_choices], list(results))
@@ -149,7 +151,11 @@ async def branch_scores(
 ) -> Scored:
     """Scores the branches along each sequence that begins no other; see `Way`."""
     trie, known = _trie(sequences, ends), _Known()
-    leaves = [one for one in sequences if not any((*one, token) in trie for token in trie[one])]
+    leaves = [
+        sequence
+        for sequence in sequences
+        if not any((*sequence, token) in trie for token in trie[sequence])
+    ]
     asked = [[trie[leaf[:i]][:MAX_LABELS] for i in range(len(leaf))] for leaf in leaves]
     known.results += await asyncio.gather(
         *(
@@ -248,7 +254,7 @@ def _log_sum(logprobs: Sequence[float]) -> float:
     most = max(logprobs)
     if len(logprobs) == 1 or math.isinf(most):
         return most
-    return most + math.log(sum(math.exp(one - most) for one in logprobs))
+    return most + math.log(sum(math.exp(logprob - most) for logprob in logprobs))
 
 
 def _trie(sequences: Sequence[Tokens], ends: Sequence[int]) -> Trie:

@@ -56,9 +56,9 @@ class SpecialTexts:
             RequestFailedError: the text holds a mask, or the tokenizer has no twin.
         """
         if not self._tokenizer.is_fast or not self._swapped.keys().isdisjoint(text):
-            found = self._mark.search(text)
-            raise self._inseparable(found[0] if found else text)
-        return self._mark.sub(lambda found: self._swapped[found[0]], text)
+            match = self._mark.search(text)
+            raise self._inseparable(match[0] if match else text)
+        return self._mark.sub(lambda match: self._swapped[match[0]], text)
 
     def spans(self, masked: str) -> list[tuple[int, tuple[int, int]]]:
         """Tokens of a text whose marks are special tokens and whose masks stand for plain text.
@@ -70,11 +70,11 @@ class SpecialTexts:
             RequestFailedError: the vocabulary has a special token as a word, too.
         """
         twin, originals = self._twin
-        text = self._either.sub(lambda found: self._swapped[found[0]], masked)
+        text = self._either.sub(lambda match: self._swapped[match[0]], masked)
         read = twin.encode(text, add_special_tokens=False)
         words = {token for token in read.ids if token not in originals}
-        if found := words.intersection(self._ids.values()):
-            raise self._inseparable(self._tokenizer.convert_ids_to_tokens(min(found)))
+        if shared := words.intersection(self._ids.values()):
+            raise self._inseparable(self._tokenizer.convert_ids_to_tokens(min(shared)))
         ids = (originals.get(token, token) for token in read.ids)
         return list(zip(ids, read.offsets, strict=True))
 

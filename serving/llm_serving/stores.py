@@ -136,9 +136,9 @@ class Store:
 
     def kept(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         """The values of some digests; those that are not kept are left out."""
-        asked, values = list(keys), {}
-        for start in range(0, len(asked), _ASKED_AT_ONCE):
-            some = asked[start : start + _ASKED_AT_ONCE]
+        digests, values = list(keys), {}
+        for start in range(0, len(digests), _ASKED_AT_ONCE):
+            some = digests[start : start + _ASKED_AT_ONCE]
             rows = self._file.run(
                 f"SELECT key, value FROM entries WHERE key IN ({', '.join('?' * len(some))})", some
             )
@@ -286,15 +286,15 @@ class VectorCache(Store):
 
     def get(self, encoder: EncoderIdentity, texts: Iterable[str]) -> dict[str, Vector]:
         """The vectors kept of some texts, bit for bit as they were put; others are left out."""
-        asked = {_text_key(encoder, text): text for text in texts}
-        kept = self.kept(asked)
-        if len({len(value) for value in kept.values()}) > 1 or any(
-            len(value) % 4 for value in kept.values()
+        text_of = {_text_key(encoder, text): text for text in texts}
+        values = self.kept(text_of)
+        if len({len(value) for value in values.values()}) > 1 or any(
+            len(value) % 4 for value in values.values()
         ):
             raise self._file.unreadable("holds a damaged entry")
         return {
-            asked[key]: np.frombuffer(value, "<f4").astype(np.float32, copy=False)
-            for key, value in kept.items()
+            text_of[key]: np.frombuffer(value, "<f4").astype(np.float32, copy=False)
+            for key, value in values.items()
         }
 
     def put(self, encoder: EncoderIdentity, vectors: Mapping[str, Vector]) -> dict[str, Vector]:

@@ -87,7 +87,6 @@ class VllmCore:
     """vLLM's engine behind the four calls that a dispatcher makes.
 
     Args:
-        config: how the model is served.
         path: folder of the weights.
         adapters: name -> adapter that vLLM applies to the weights of requests that name it.
         ends: the tokens that end an answer.
@@ -311,14 +310,14 @@ def branch_params(token_ids: Sequence[int], rows: Sequence[Sequence[int]]) -> An
         rows: row i from the end has what is asked about in the place of the prompt's i-th token
             from the end; at most `MAX_LABELS` ids each.
     """
-    asked = {"prompt_logprob_token_ids": [list(row) for row in rows]} if rows else {}
+    options = {"prompt_logprob_token_ids": [list(row) for row in rows]} if rows else {}
     return _params(
         temperature=0.0,
         max_tokens=1,
         detokenize=False,
         logprob_token_ids=list(token_ids),
         skip_reading_prefix_cache=False,
-        **asked,
+        **options,
     )
 
 

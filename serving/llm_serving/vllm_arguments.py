@@ -208,7 +208,6 @@ def engine_arguments(
     """Translates a configuration into vLLM's `EngineArgs`.
 
     Args:
-        config: how the model is served.
         path: folder of the weights.
         ranks: of the adapters that vLLM applies.
         beside: what else of this run holds memory of the same GPU.
@@ -337,17 +336,17 @@ def start_error(error: Exception, config: EngineConfig, beside: Sequence[str]) -
             f"{config.context}): raise `kv_cache_gib`, or lower `context`. vLLM says: {text}"
         )
     if re.search(_HELD, text, re.IGNORECASE):
-        what, remedy = "is not free", "end what else runs there, or lower `memory_share`"
+        fault, remedy = "is not free", "end what else runs there, or lower `memory_share`"
     elif "No available memory" in text:
-        what = "holds no KV cache besides the weights"
+        fault = "holds no KV cache besides the weights"
         remedy = "raise `memory_share`, or lower `max_batch_tokens` or `max_pixels`"
     else:
-        what = f"is too small for context={config.context}"
+        fault = f"is too small for context={config.context}"
         remedy = "lower `context` or leave it out, or raise `memory_share`"
     if beside:
-        what += f", beside {', '.join(beside)}"
+        fault += f", beside {', '.join(beside)}"
         remedy += ", or move a model to another GPU (`devices`)"
     return KvCacheMemoryError(
-        f"memory_share={memory_share(config):g} of the GPU for {config.model} {what}: {remedy}. "
+        f"memory_share={memory_share(config):g} of the GPU for {config.model} {fault}: {remedy}. "
         f"vLLM says: {text}"
     )

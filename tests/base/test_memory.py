@@ -31,8 +31,8 @@ def test_memory_is_that_of_the_machine_or_its_container(
     tmp_path, monkeypatch, group, available, total, free
 ):
     (tmp_path / "meminfo").write_text(f"MemTotal: 9 kB\nMemAvailable: {available}\n")
-    for name, said in group.items():
-        (tmp_path / f"memory.{name}").write_text(said)
+    for name, content in group.items():
+        (tmp_path / f"memory.{name}").write_text(content)
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(memory, "_CGROUP", tmp_path)
     assert memory.total_memory() == total

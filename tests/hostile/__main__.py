@@ -30,7 +30,7 @@ def main() -> int:
     slowest: list[tuple[float, str]] = []
     begun = time.monotonic()
 
-    def tell(verdict: Verdict) -> None:
+    def count(verdict: Verdict) -> None:
         how = "process" if verdict.spec.process else "inside"
         counts[f"{verdict.spec.command} ({how})", verdict.kind] += 1
         if verdict.ending is not None:
@@ -39,13 +39,13 @@ def main() -> int:
             del slowest[_SLOWEST:]
         if verdict.faults:
             failed.append(verdict)
-            print(verdict.told(), flush=True)
+            print(verdict.text(), flush=True)
         if counts.total() % 500 == 0:
             spent = time.monotonic() - begun
             print(f"{counts.total()} of {len(specs)} cases in {spent:.0f} s", flush=True)
 
     with Runner(slow=True) as runner:
-        runner.run(specs, tell)
+        runner.run(specs, count)
     kinds = sorted({kind for _, kind in counts})
     width = max((len(command) for command, _ in counts), default=0)
     print("\n" + " " * width, *(f"{kind:>14}" for kind in kinds))

@@ -96,9 +96,9 @@ def _written(place: Place, call: Call) -> set[str]:
     """What a call may write, relative to the place's root."""
     named = [
         value
-        for one in commands()[call.command]
-        if KINDS[one.kind].writes
-        for value in call.given.get(one.name, ())
+        for parameter in commands()[call.command]
+        if KINDS[parameter.kind].writes
+        for value in call.given.get(parameter.name, ())
     ]
     settings = call.given.get("settings", ())
     pairs = [value.partition("=") for value in settings]
@@ -115,12 +115,12 @@ def _build_value(spec: Spec, place: Place) -> Case:
     line, *changes = spec.what
     call = read_call(line)
     for parameter, value in zip(changes[::2], changes[1::2], strict=True):
-        one = next(one for one in commands()[call.command] if one.name == parameter)
-        made = KINDS[one.kind].hostile[value](place)
-        if one.kind == "flag":
-            made = (one.off if value == "off" else None) or one.option or ""
+        known = next(known for known in commands()[call.command] if known.name == parameter)
+        made = KINDS[known.kind].hostile[value](place)
+        if known.kind == "flag":
+            made = (known.off if value == "off" else None) or known.option or ""
         given = call.given.get(parameter, ())
-        if one.several and given and place.random.random() < 0.5:
+        if known.several and given and place.random.random() < 0.5:
             values = (*given, made)
         else:
             values = (made, *given[1:])
@@ -132,14 +132,16 @@ def _build_setting(spec: Spec, place: Place) -> Case:
     line, key, value = spec.what
     call = read_call(line)
     made = {**ODD, **PATHS, **NUMBERS}[value](place)
-    kept = [one for one in call.given.get("settings", ()) if not one.startswith(f"{key}=")]
+    kept = [
+        setting for setting in call.given.get("settings", ()) if not setting.startswith(f"{key}=")
+    ]
     return _case(place, Call("run", {**call.given, "settings": (*kept, f"{key}={made}")}))
 
 
 def _build_file(spec: Spec, place: Place) -> Case:
     name, how, line = spec.what
-    one = next(one for one in FORMATS if one.name == name)
-    damaged = one.damaged(place, how, place.random)
+    form = next(form for form in FORMATS if form.name == name)
+    damaged = form.damaged(place, how, place.random)
     return good_case(place, line.replace("{}", damaged))
 
 
@@ -173,10 +175,10 @@ _BUILDERS: dict[str, Callable[[Spec, Place], Case]] = {
 
 def _values(line: str) -> Iterator[Spec]:
     call = read_call(line)
-    for one in commands()[call.command]:
-        for value in KINDS[one.kind].hostile:
-            name = f"{line} | {one.option or one.name} {value}"
-            yield Spec(name, call.command, "value", (line, one.name, value))
+    for parameter in commands()[call.command]:
+        for value in KINDS[parameter.kind].hostile:
+            name = f"{line} | {parameter.option or parameter.name} {value}"
+            yield Spec(name, call.command, "value", (line, parameter.name, value))
 
 
 _PATH_SETTINGS = frozenset(
@@ -203,12 +205,12 @@ def _settings(line: str) -> Iterator[Spec]:
 
 
 def _files() -> Iterator[Spec]:
-    for one in FORMATS:
-        for line in one.calls:
+    for form in FORMATS:
+        for line in form.calls:
             command = read_call(line.replace("{}", "x")).command
-            for how in one.damage:
-                name = f"{line} | {one.name} {how}"
-                yield Spec(name, command, "file", (one.name, how, line), slow=one.slow)
+            for how in form.damage:
+                name = f"{line} | {form.name} {how}"
+                yield Spec(name, command, "file", (form.name, how, line), slow=form.slow)
 
 
 _LITTLE = {
@@ -282,12 +284,12 @@ def inside(number: int, *, seed: int, only: str = "", slow: bool = True) -> list
     return drawn[:number]
 
 
-def _both(one: Spec, other: Spec) -> Spec | None:
+def _both(spec: Spec, other: Spec) -> Spec | None:
     """Two hostile values in one call, where they are of one call and of two parameters."""
-    if other.what[0] != one.what[0] or other.what[1] in one.what[1::2]:
+    if other.what[0] != spec.what[0] or other.what[1] in spec.what[1::2]:
         return None
-    name = f"{one.name},{other.name.partition('|')[2]}"
-    return replace(one, name=name, what=(*one.what, *other.what[1:]))
+    name = f"{spec.name},{other.name.partition('|')[2]}"
+    return replace(spec, name=name, what=(*spec.what, *other.what[1:]))
 
 
 def processes(number: int, *, seed: int, only: str = "") -> list[Spec]:

@@ -190,11 +190,11 @@ def commands() -> dict[str, tuple[Parameter, ...]]:
     from llm_planning.commands.app import app
 
     found = {
-        name: tuple(_parameter(name, one, hints) for one in params)
+        name: tuple(_parameter(name, param, hints) for param in params)
         for name, params, hints in _leaves(typer.main.get_command(app), ())
     }
     return {
-        name: tuple(sorted(known, key=lambda one: one.option is not None))
+        name: tuple(sorted(known, key=lambda parameter: parameter.option is not None))
         for name, known in found.items()
     }
 
@@ -243,32 +243,32 @@ def read_call(line: str) -> Call:
     )
     rest = words[command.count(" ") + 1 :]
     known = commands()[command]
-    options = {one.option: one for one in known if one.option}
-    options |= {one.off: one for one in known if one.off}
-    places = [one for one in known if one.option is None]
+    options = {parameter.option: parameter for parameter in known if parameter.option}
+    options |= {parameter.off: parameter for parameter in known if parameter.off}
+    places = [parameter for parameter in known if parameter.option is None]
     given: dict[str, list[str]] = {}
     while rest:
         word = rest.pop(0)
         if word in options:
-            one = options[word]
-            given.setdefault(one.name, []).append(word if one.is_flag else rest.pop(0))
+            parameter = options[word]
+            given.setdefault(parameter.name, []).append(word if parameter.is_flag else rest.pop(0))
             continue
-        one = places[0] if places[0].several else places.pop(0)
-        given.setdefault(one.name, []).append(word)
+        parameter = places[0] if places[0].several else places.pop(0)
+        given.setdefault(parameter.name, []).append(word)
     return Call(command, {name: tuple(values) for name, values in given.items()})
 
 
 def write_call(command: str, given: dict[str, tuple[str, ...]]) -> list[str]:
     """The words of a call."""
     words = command.split()
-    for one in commands()[command]:
-        for value in given.get(one.name, ()):
-            if one.option is None or one.is_flag:
+    for parameter in commands()[command]:
+        for value in given.get(parameter.name, ()):
+            if parameter.option is None or parameter.is_flag:
                 words.append(value)
-            elif one.option.startswith("--") and value.startswith("-"):
-                words.append(f"{one.option}={value}")
+            elif parameter.option.startswith("--") and value.startswith("-"):
+                words.append(f"{parameter.option}={value}")
             else:
-                words += [one.option, value]
+                words += [parameter.option, value]
     return words
 
 
@@ -283,15 +283,15 @@ def _leaves(
         yield " ".join(words), list(command.params), hints
 
 
-def _parameter(command: str, one: typing.Any, hints: dict[str, object]) -> Parameter:
-    is_option = one.param_type_name == "option"
+def _parameter(command: str, param: typing.Any, hints: dict[str, object]) -> Parameter:
+    is_option = param.param_type_name == "option"
     return Parameter(
-        name=one.name,
-        option=max(one.opts, key=len) if is_option else None,
-        off=one.secondary_opts[0] if one.secondary_opts else None,
-        kind=kind_of(command, one.name, hints.get(one.name)),
-        several=bool(one.multiple) or one.nargs == -1,
-        required=bool(one.required),
+        name=param.name,
+        option=max(param.opts, key=len) if is_option else None,
+        off=param.secondary_opts[0] if param.secondary_opts else None,
+        kind=kind_of(command, param.name, hints.get(param.name)),
+        several=bool(param.multiple) or param.nargs == -1,
+        required=bool(param.required),
     )
 
 
@@ -301,5 +301,5 @@ def _bare(hint: object) -> object:
     if origin is typing.Annotated or origin is list:
         return _bare(inner[0])
     if origin in {typing.Union, types.UnionType}:
-        return _bare(next(one for one in inner if one is not type(None)))
+        return _bare(next(hint for hint in inner if hint is not type(None)))
     return hint

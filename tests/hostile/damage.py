@@ -161,7 +161,7 @@ def table(rows: Iterable[tuple[str, Make]]) -> dict[str, Damage]:
 
 def _each(make: Make) -> Damage:
     """The same with every file of a folder."""
-    return lambda path, random: [make(one) for one in sorted(path.iterdir())]
+    return lambda path, random: [make(file) for file in sorted(path.iterdir())]
 
 
 ANY_FILE: dict[str, Damage] = {
@@ -307,7 +307,7 @@ def _swap_cell(path: Path, random: Random) -> None:
             del line[place]
         case _:
             line[place] = odd
-    path.write_text("\n".join(",".join(one) for one in lines) + "\n")
+    path.write_text("\n".join(",".join(cells) for cells in lines) + "\n")
 
 
 CSV: dict[str, Damage] = {

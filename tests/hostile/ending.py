@@ -108,8 +108,8 @@ def faults(
         found.append(f"exit code {ending.code}")
     if ending.seconds > limit:
         found.append(f"took {ending.seconds:.1f} s")
-    for name, said in (("standard output", ending.out), ("standard error", ending.err)):
-        found += _odd(name, said)
+    for name, stream in (("standard output", ending.out), ("standard error", ending.err)):
+        found += _odd(name, stream)
     on_output = command in TOLD_ON_OUTPUT and ending.code == 1 and ending.out
     if not (on_output or re.search(r"2>&1|ulimit|true", shell)):
         found += _odd_lines(ending)
@@ -120,16 +120,16 @@ def _killed_quietly(ending: Ending) -> bool:
     """Whether the signal ended the process, and nothing else was said."""
     # Python ends by SIGINT itself where that met code that it had compiled from a text, such as
     # a dataclass's methods; a shell calls both 130.
-    said = [line for line in _lines(ending) if not line.startswith("interrupted")]
-    return ending.code in {-signal.SIGINT, -signal.SIGTERM} and not said
+    lines = [line for line in _lines(ending) if not line.startswith("interrupted")]
+    return ending.code in {-signal.SIGINT, -signal.SIGTERM} and not lines
 
 
-def _odd(name: str, said: bytes) -> list[str]:
-    if b"Traceback (most recent call last)" in said:
+def _odd(name: str, stream: bytes) -> list[str]:
+    if b"Traceback (most recent call last)" in stream:
         return [f"a traceback on {name}"]
     try:
         # A limit may have cut the last character off.
-        text = codecs.getincrementaldecoder("utf-8")().decode(said)
+        text = codecs.getincrementaldecoder("utf-8")().decode(stream)
     except UnicodeDecodeError:
         return [f"{name} is not UTF-8"]
     control = {c for c in text if not c.isprintable() and c not in _ALLOWED_CONTROL and c != "\xad"}
@@ -223,8 +223,8 @@ def _meets(path: str, target: str) -> bool:
 def _is_whole(path: Path) -> bool:
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            (said,) = connection.execute("PRAGMA quick_check").fetchone()
+            (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
             connection.execute("SELECT count(*) FROM trials").fetchone()
     except sqlite3.Error:
         return False
-    return said == "ok"
+    return verdict == "ok"

@@ -73,7 +73,7 @@ def _in(name: str, alter: Make) -> Make:
 
 def _at(name: str, rows: Iterable[Alteration], pattern: str = "") -> list[Alteration]:
     """The same for a file of a folder."""
-    return [(f"{name}: {told}", _in(pattern or name, alter)) for told, alter in rows]
+    return [(f"{name}: {damage}", _in(pattern or name, alter)) for damage, alter in rows]
 
 
 def _fields(**change: object) -> Make:
@@ -449,7 +449,7 @@ def game_files() -> list[Alteration]:
         return bytes(content) + bytes(range(256)) * 256
 
     return [
-        *((told, alter) for told, alter in ANY_FILE if told != "cut in half"),
+        *((damage, alter) for damage, alter in ANY_FILE if damage != "cut in half"),
         ("an archive", write(b"FORM" + bytes(200))),
         ("a story of version 5 that is nothing else", write(story())),
         ("a story that begins nowhere", write(story((6, 0xFFFF), (14, 0xFFFF)))),

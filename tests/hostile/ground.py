@@ -150,10 +150,10 @@ SCENE = {
         _node(21, "cup", "Props", "GRABBABLE"),
     ],
     "edges": [
-        {"from_id": one, "relation_type": relation, "to_id": other}
-        for one, relation, other in (
-            *((one, "INSIDE", 1) for one in (10, 11, 20, 21)),
-            *((one, "INSIDE", 2) for one in (3, 12)),
+        {"from_id": node, "relation_type": relation, "to_id": other}
+        for node, relation, other in (
+            *((node, "INSIDE", 1) for node in (10, 11, 20, 21)),
+            *((node, "INSIDE", 2) for node in (3, 12)),
             (20, "INSIDE", 10),
             (21, "ON", 11),
         )

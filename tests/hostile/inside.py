@@ -167,7 +167,7 @@ PROGRAM = (sys.executable, "-m", "llm_planning.cli")
 def run_process(case: Case, program: Sequence[str] = PROGRAM) -> Ending:
     """Runs a case as a process of its own, with its streams and signals."""
     place = case.place
-    said = {name: place.root.with_name(f"{place.root.name}.{name}") for name in ("out", "err")}
+    files = {name: place.root.with_name(f"{place.root.name}.{name}") for name in ("out", "err")}
     environment = {
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
@@ -179,7 +179,7 @@ def run_process(case: Case, program: Sequence[str] = PROGRAM) -> Ending:
     if case.shell:
         words = ["sh", "-c", case.shell, "sh", *words]
     begun = time.monotonic()
-    with said["out"].open("wb") as out, said["err"].open("wb") as err:
+    with files["out"].open("wb") as out, files["err"].open("wb") as err:
         process = subprocess.Popen(
             words,
             cwd=place.here,
@@ -194,8 +194,8 @@ def run_process(case: Case, program: Sequence[str] = PROGRAM) -> Ending:
         finally:
             seconds = time.monotonic() - begun
             stray = _end_group(process)
-    texts = {name: path.read_bytes() for name, path in said.items()}
-    for path in said.values():
+    texts = {name: path.read_bytes() for name, path in files.items()}
+    for path in files.values():
         path.unlink()
     raised = "processes that outlive the command" if stray and code is not None else ""
     return Ending(code, texts["out"], texts["err"], seconds, raised)

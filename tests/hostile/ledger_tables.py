@@ -260,8 +260,8 @@ _FIELDS = (
 
 
 def _of_trials() -> Iterator[tuple[str, Alteration]]:
-    for name, said in _SAID.items():
-        yield f"a trial with {name}", _retold(lambda trial, said=said: trial | said)
+    for name, change in _SAID.items():
+        yield f"a trial with {name}", _retold(lambda trial, change=change: trial | change)
     for field in _FIELDS:
         yield (
             f"a trial without its {field}",
@@ -282,8 +282,8 @@ def _of_trials() -> Iterator[tuple[str, Alteration]]:
 def _two_engines(folder: Path) -> None:
     for number in range(2):
         engines = {"m": {"model": f"m{number}", "n_ctx": number}}
-        told = {"model": "m", "engines": engines}
-        _retold(lambda trial, told=told: trial | told, number=number)(folder)
+        change = {"model": "m", "engines": engines}
+        _retold(lambda trial, change=change: trial | change, number=number)(folder)
 
 
 def _retold(change: Callable[[dict[str, Any]], dict[str, Any]], *, number: int = 0) -> Alteration:
@@ -294,12 +294,12 @@ def _retold(change: Callable[[dict[str, Any]], dict[str, Any]], *, number: int =
             ((content, key),) = connection.execute(
                 "SELECT content, key FROM trials WHERE number = ?", (number,)
             )
-            said = change(json.loads(content))
-            hashed = json.dumps([2, said], sort_keys=True, separators=(",", ":"))
+            trial = change(json.loads(content))
+            hashed = json.dumps([2, trial], sort_keys=True, separators=(",", ":"))
             new = hashlib.sha256(hashed.encode()).hexdigest()
             connection.execute(
                 "UPDATE trials SET content = ?, key = ? WHERE number = ?",
-                (json.dumps(said), new, number),
+                (json.dumps(trial), new, number),
             )
         trace = folder / "traces" / f"{key}.jsonl.gz"
         if trace.exists():

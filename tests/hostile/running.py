@@ -46,7 +46,7 @@ class Verdict:
             return "hangs or dies"
         return f"exit {self.ending.code}"
 
-    def told(self) -> str:
+    def text(self) -> str:
         """The case in some lines."""
         process = "process: " if self.spec.process else ""
         lines = [f"{process}{self.spec.name} (seed {self.spec.seed})"]
@@ -54,8 +54,8 @@ class Verdict:
         lines += [f"  FAULT: {fault}" for fault in self.faults]
         if self.ending is not None:
             lines.append(f"  code {self.ending.code}, {self.ending.seconds:.1f} s")
-            for name, said in (("out", self.ending.out), ("err", self.ending.err)):
-                lines.append(f"  {name}: {said[-700:]!r}")
+            for name, stream in (("out", self.ending.out), ("err", self.ending.err)):
+                lines.append(f"  {name}: {stream[-700:]!r}")
         return "\n".join(lines)
 
 
@@ -173,10 +173,10 @@ class Worker:
         )
         self._process.start()
         theirs.close()
-        said = self._pipe.recv() if self._pipe.poll(600) else "the worker does not begin"
-        if said:
+        failure = self._pipe.recv() if self._pipe.poll(600) else "the worker does not begin"
+        if failure:
             self.close()
-            raise RuntimeError(said)
+            raise RuntimeError(failure)
 
     def judge(self, spec: Spec) -> Verdict:
         """Runs a case; one that hangs or kills this worker is a fault, and begins another."""
@@ -225,8 +225,8 @@ class Runner:
             worker.close()
         self._temporary.cleanup()
 
-    def run(self, specs: Iterable[Spec], tell: Callable[[Verdict], object]) -> None:
-        """Runs cases; `tell` hears of each as it ends, one at a time."""
+    def run(self, specs: Iterable[Spec], report: Callable[[Verdict], object]) -> None:
+        """Runs cases; `report` hears of each as it ends, one at a time."""
         waiting: dict[bool, queue.SimpleQueue[Spec]] = {}
         for spec in specs:
             waiting.setdefault(spec.process, queue.SimpleQueue()).put(spec)
@@ -239,11 +239,11 @@ class Runner:
                 while not waiting[process].empty():
                     verdict = self._workers[process].judge(waiting[process].get())
                     with turn:
-                        tell(verdict)
+                        report(verdict)
             except BaseException as error:
                 failed.append(error)
 
-        threads = [threading.Thread(target=drain, args=(one,)) for one in waiting]
+        threads = [threading.Thread(target=drain, args=(process,)) for process in waiting]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -22,14 +22,14 @@ def test_a_share_of_the_cases():
     within, alone = 150, 5
     failed, met = [], []
 
-    def tell(verdict):
+    def note(verdict):
         met.append(verdict)
         if verdict.faults:
-            failed.append(verdict.told())
+            failed.append(verdict.text())
 
     with Runner() as runner:
         specs = [*inside(within, seed=0, slow=False), *processes(alone, seed=0)]
-        runner.run(specs, tell)
+        runner.run(specs, note)
     assert len(met) == within + alone
     assert not failed, "\n\n".join(failed)
     codes = {verdict.ending.code for verdict in met}
@@ -40,7 +40,7 @@ def test_every_command_has_a_good_call_and_every_parameter_a_kind():
     called = {read_call(line).command for line in CALLS}
     assert called == set(commands()) - LASTING
     for known in commands().values():
-        assert {one.kind for one in known} <= KINDS.keys()
+        assert {parameter.kind for parameter in known} <= KINDS.keys()
 
 
 def test_a_parameter_without_a_kind_is_told():
@@ -58,10 +58,10 @@ def test_calls_are_written_as_they_are_read():
 
 
 def test_formats_have_names_of_their_own_and_known_commands():
-    assert len({one.name for one in FORMATS}) == len(FORMATS)
-    for one in FORMATS:
-        for line in one.calls:
-            assert "{}" in line or one.in_cache or one.inside or "story" in line
+    assert len({form.name for form in FORMATS}) == len(FORMATS)
+    for form in FORMATS:
+        for line in form.calls:
+            assert "{}" in line or form.in_cache or form.inside or "story" in line
             assert read_call(line.replace("{}", "x")).command in commands()
 
 
@@ -165,7 +165,7 @@ def test_a_failing_case_tells_its_command_line(tmp_path):
     spec = Spec("doctor | help", "doctor", "shape", ("doctor --json", "help"))
     verdict = judge(spec, ground, lambda case: ended(code=70, err=b"error: x\n"))
     assert verdict.faults == ("exit code 70",)
-    assert "llm-planning" in verdict.told()
-    assert "'--help'" in verdict.told()
-    assert "FAULT: exit code 70" in verdict.told()
+    assert "llm-planning" in verdict.text()
+    assert "'--help'" in verdict.text()
+    assert "FAULT: exit code 70" in verdict.text()
     assert list((Path(tmp_path) / "cases").iterdir()) == []

@@ -130,10 +130,10 @@ def test_what_was_altered_is_refused_in_one_line(tmp_path, name, alter):
     if name in SOUND:
         assert len(EmbeddingIndex.load(tmp_path / "index")) == 1
     else:
-        with pytest.raises(IndexFileError) as told:
+        with pytest.raises(IndexFileError) as caught:
             EmbeddingIndex.load(tmp_path / "index")
-        assert len(str(told.value)) < 1000
-        assert len(str(told.value).splitlines()) == 1
+        assert len(str(caught.value)) < 1000
+        assert len(str(caught.value).splitlines()) == 1
     assert tracemalloc.get_traced_memory()[1] < 1 << 26
     tracemalloc.stop()
 

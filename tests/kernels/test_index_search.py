@@ -129,10 +129,10 @@ def test_float16_halves_the_rows_and_is_right_to_three_digits():
         index.add(names(50), corpus)
     assert half.dtype == "float16"
     assert half._rows.nbytes * 2 == single._rows.nbytes
-    for one, other in zip(
+    for matches, other in zip(
         single.search_batch(queries, 50), half.search_batch(queries, 50), strict=True
     ):
-        exact = {match.key: match.score for match in one}
+        exact = {match.key: match.score for match in matches}
         assert all(abs(match.score - exact[match.key]) < 1e-3 for match in other)
     np.testing.assert_allclose(half.vector("k3"), single.vector("k3"), atol=1e-3)
 

@@ -361,8 +361,8 @@ def test_the_kernels_are_launched_on_the_device_of_the_corpus(monkeypatch):
     current, launched = ["cuda:0"], []
 
     @contextmanager
-    def device(one):
-        current.append(one)
+    def device(name):
+        current.append(name)
         yield
         current.pop()
 

@@ -58,19 +58,19 @@ def take_over():
     cpu_seconds, memory, _, _, count, *_ = sys.argv[1:]
     libc = ctypes.CDLL(None, use_errno=True)
     page = mmap.mmap(-1, 4096)
-    tell = sealed._write
+    write = sealed._write
     seal.seal(cpu_seconds=float(cpu_seconds), memory=int(memory))
-    tell('{"sealed":[]}')
+    write('{"sealed":[]}')
     attack, *_ = [json.loads(sealed._line()) for _ in range(int(count) + 1)]
 
     def escaped(*what):
-        tell(json.dumps(["escaped", [str(one) for one in what]]))
+        write(json.dumps(["escaped", [str(part) for part in what]]))
         sealed._line()
 
-    told = '{"end":null}'
+    end = '{"end":null}'
     try:
-        exec(attack, {**TOOLS, "libc": libc, "page": page, "tell": tell, "escaped": escaped})
+        exec(attack, {**TOOLS, "libc": libc, "page": page, "tell": write, "escaped": escaped})
     except Exception as error:
-        told = json.dumps({"end": [f"{type(error).__name__}: {error}", ""]})
-    tell(told)
+        end = json.dumps({"end": [f"{type(error).__name__}: {error}", ""]})
+    write(end)
     os._exit(0)

@@ -15,5 +15,5 @@ def story_file(version: int) -> Path:
 
 def bell_tower(version: int):
     """The story, which Jericho does not know, with a way to all of its points."""
-    way = [one for one in WAY if version > 3 or one != "press space"]
+    way = [command for command in WAY if version > 3 or command != "press space"]
     return replace(read_story(story_file(version)), walkthrough=tuple(way))

@@ -51,14 +51,14 @@ async def run(name, world, *, seed=0, engine=None, roles="rules", **settings):
     return await spec.run(run_in(world, given, engine, domain="blocksworld", seed=seed))
 
 
-async def told(name, world, **settings):
+async def run_with_events(name, world, **settings):
     """A run and the events of its tree: number, subtask, verdict, status and places in the plan."""
     with recording() as trace:
         outcome = await run(name, world, **settings)
     return outcome, [
-        (one["id"], one["subtask"], one["verdict"], one["status"], one["steps"])
-        for one in trace.events
-        if one["type"] == "subtask"
+        (event["id"], event["subtask"], event["verdict"], event["status"], event["steps"])
+        for event in trace.events
+        if event["type"] == "subtask"
     ]
 
 

@@ -649,11 +649,11 @@ def javascript():
         "promise": PROMISES,
     }
     for kind, group in groups.items():
-        for name, (body, said) in group.items():
-            verdict = said
+        for name, (body, expected) in group.items():
+            verdict = expected
             if kind == "memory":
                 # A slow machine needs longer to fill it than a program may take.
-                verdict = (*(said if isinstance(said, tuple) else (said,)), LONG)
+                verdict = (*(expected if isinstance(expected, tuple) else (expected,)), LONG)
             yield f"{kind}: {name}", f"async function main(bot) {{\n{body}\n}}", verdict
     for name, (source, verdict) in SCRIPTS.items():
         yield f"script: {name}", source, verdict

@@ -51,6 +51,6 @@ def following(rules, state, plan):
     """States of a plan, written as sentences, from the start to the end."""
     states = [state]
     for sentence in plan:
-        action = next(one for one in rules.actions(states[-1]) if str(one) == sentence)
+        action = next(action for action in rules.actions(states[-1]) if str(action) == sentence)
         states.append(rules.after(states[-1], action))
     return states

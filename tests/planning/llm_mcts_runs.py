@@ -41,6 +41,9 @@ async def run(name, world, *, engine=None, seed=0, **settings):
 def statistics(outcome):
     """Of each decision: action -> N, Q and π."""
     return [
-        {one["action"]: (one.get("N"), one.get("Q"), one["prior"]) for one in move["options"]}
+        {
+            option["action"]: (option.get("N"), option.get("Q"), option["prior"])
+            for option in move["options"]
+        }
         for move in outcome.trace["moves"]
     ]

@@ -40,7 +40,11 @@ def parity(number):
 def number_in(request):
     """The number that a request asks about; a scripted engine's tokens are bytes."""
     ids = getattr(request.prompt, "token_ids", None)
-    text = str(request.prompt) if ids is None else bytes(one for one in ids if one < 256).decode()
+    text = (
+        str(request.prompt)
+        if ids is None
+        else bytes(token for token in ids if token < 256).decode()
+    )
     return int(re.search(r"Is (\d+) even", text)[1])
 
 
@@ -62,8 +66,8 @@ def exercise(role, number):
         return (await engine.generate(request)).text
 
     def grade(answer):
-        said = Parity.model_validate_json(answer).parity
-        return Grade(said == parity(number), said)
+        answered = Parity.model_validate_json(answer).parity
+        return Grade(answered == parity(number), answered)
 
     kinds = {"size": "large" if number % 1000 >= 500 else "small", "kind": "number"}
     if role in VERDICTS:

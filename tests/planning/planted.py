@@ -15,5 +15,5 @@ def plant(folder):
 
 def ran(folder):
     """What was run of a folder's modules, by name."""
-    told = folder / "ran"
-    return told.read_text().split() if told.exists() else []
+    mark = folder / "ran"
+    return mark.read_text().split() if mark.exists() else []

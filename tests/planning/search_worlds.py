@@ -175,7 +175,7 @@ def backed_up(node):
 
 
 def _below(edge):
-    return {seen: backed_up(node) for seen, node in edge.outcomes.items() if node.visits}
+    return {outcome: backed_up(node) for outcome, node in edge.outcomes.items() if node.visits}
 
 
 def nodes_of(root):

@@ -39,9 +39,9 @@ class Dreams(Rooms):
 
 def asked(maker, seeds=100, held_out=False):
     return [
-        one
+        exercise
         for seed in range(seeds)
-        for one in maker.about_one_state(Random(seed), roles=["prior"], held_out=held_out)
+        for exercise in maker.about_one_state(Random(seed), roles=["prior"], held_out=held_out)
     ]
 
 
@@ -105,18 +105,19 @@ def test_text_games_have_none():
 def test_an_own_world_by_hand():
     maker = PriorExercises(spec_of(Rooms))
     found = asked(maker)
-    assert {one.brief for one in found} == {"forward"}
-    ways = Counter(one.kinds["asked"] for one in found)
+    assert {exercise.brief for exercise in found} == {"forward"}
+    ways = Counter(exercise.kinds["asked"] for exercise in found)
     assert set(ways) == {"exact", "index"}
     # Half of at most 100 states, ± 4 standard deviations of √(100 / 4).
     assert min(ways.values()) >= len(found) / 2 - 20
-    assert {one.kinds["left"] for one in found} == {
+    assert {exercise.kinds["left"] for exercise in found} == {
         "1 to 3 actions",
         "4 to 7 actions",
         "8 actions or more",
     }
     exact, index = (
-        next(one for one in found if one.kinds["asked"] == way) for way in ("exact", "index")
+        next(exercise for exercise in found if exercise.kinds["asked"] == way)
+        for way in ("exact", "index")
     )
     assert (exact.answer, index.answer) == ("forward", "1")
     assert exact.grade("forward").right
@@ -131,17 +132,21 @@ def test_an_own_world_by_hand():
 def test_exercises_are_the_same_in_every_process():
     """Two makers, the same draws, the same texts."""
     first, second = (asked(PriorExercises(find_domain("minecraft")), 6) for _ in range(2))
-    told = [(one.prompt, one.answer, one.brief, one.kinds) for one in first]
-    assert told == [(one.prompt, one.answer, one.brief, one.kinds) for one in second]
+    fields = [
+        (exercise.prompt, exercise.answer, exercise.brief, exercise.kinds) for exercise in first
+    ]
+    assert fields == [
+        (exercise.prompt, exercise.answer, exercise.brief, exercise.kinds) for exercise in second
+    ]
 
 
 def test_right_answers_shorten_the_way_in_minecraft():
     found = asked(PriorExercises(find_domain("minecraft")), 40)
     assert len(found) > 20
-    assert len({one.kinds["task"] for one in found}) > 4
-    for one in found:
-        assert one.grade(one.answer).right
-        assert one.grade(one.answer).brief == one.brief
+    assert len({exercise.kinds["task"] for exercise in found}) > 4
+    for exercise in found:
+        assert exercise.grade(exercise.answer).right
+        assert exercise.grade(exercise.answer).brief == exercise.brief
 
 
 @pytest.mark.parametrize("wanted", ["forward", "back"])
@@ -150,13 +155,13 @@ async def test_the_likeliest_action_is_the_answer(wanted):
 
     def score(text, choices):
         lines = {line.rpartition(wanted)[0].strip(" .:)") for line in text.splitlines()}
-        return [log(0.9 if one == wanted or one in lines else 0.1) for one in choices]
+        return [log(0.9 if choice == wanted or choice in lines else 0.1) for choice in choices]
 
     engine = ScriptedEngine({}, score=score)
     found = asked(PriorExercises(spec_of(Rooms)), 8)
-    assert {one.kinds["asked"] for one in found} == {"exact", "index"}
-    for one in found:
-        grade = one.grade(await one.ask(engine))
+    assert {exercise.kinds["asked"] for exercise in found} == {"exact", "index"}
+    for exercise in found:
+        grade = exercise.grade(await exercise.ask(engine))
         assert (grade.brief, grade.right) == (wanted, wanted == "forward")
 
 
@@ -164,7 +169,7 @@ async def test_a_model_is_asked_as_puct_asks_it():
     """What the engine scores is the exercise's own prompt, but for its line of dashes."""
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices))
     found = asked(PriorExercises(spec_of(Rooms)), 8)
-    exact = next(one for one in found if one.kinds["asked"] == "exact")
+    exact = next(exercise for exercise in found if exercise.kinds["asked"] == "exact")
     assert await exact.ask(engine) == "forward"
     ((prompt, choices),) = engine.scored
     assert tuple(choices) == ("forward", "back")
@@ -178,7 +183,7 @@ async def test_a_model_is_asked_as_puct_asks_it():
 @pytest.mark.slow
 async def test_the_bundled_model_answers(engine):
     found = asked(PriorExercises(find_domain("minecraft")), 4)
-    answers = [one.grade(await one.ask(engine)) for one in found]
+    answers = [exercise.grade(await exercise.ask(engine)) for exercise in found]
     assert all(grade.brief for grade in answers)
-    for one, grade in zip(found, answers, strict=True):
-        assert grade.brief in one.prompt[-1].content
+    for exercise, grade in zip(found, answers, strict=True):
+        assert grade.brief in exercise.prompt[-1].content

@@ -86,8 +86,8 @@ async def test_the_past_is_told_and_grows():
     outcome = await run("llm-policy", Corridor(4), engine=engine)
     assert outcome.plan == ("forward",) * 3
     last = engine.scored[-1][0]
-    told = last[last.index("What happened") : last.index("Possible")]
-    assert told == (
+    past = last[last.index("What happened") : last.index("Possible")]
+    assert past == (
         "What happened before:\nroom 0\n> forward\nroom 1\n> forward\n\nNow:\nroom 2\n\n"
     )
 

@@ -141,8 +141,8 @@ async def test_a_golden_game_of_puct():
             {"action": "open right", "Q": 1.0, "prior": pytest.approx(0.3), "N": 2},
         ],
     }
-    told = {key: outcome.trace[key] for key in ("task", "goal", "seed", "success", "ended")}
-    assert told == {
+    facts = {key: outcome.trace[key] for key in ("task", "goal", "seed", "success", "ended")}
+    assert facts == {
         "task": "the-task",
         "goal": "Win the prize.",
         "seed": 0,
@@ -166,14 +166,14 @@ async def test_the_mixture_reaches_the_tree():
     engine = ScriptedEngine({}, score=scores)
     outcome = await run("puct", Doors(), engine=engine, simulations=1, prior_mixture=0.5)
     options = outcome.trace["moves"][0]["options"]
-    assert [one["prior"] for one in options] == pytest.approx([0.6, 0.4])
+    assert [option["prior"] for option in options] == pytest.approx([0.6, 0.4])
 
 
 async def test_a_uniform_prior_asks_no_model():
     outcome = await run("puct", Corridor(5), prior="uniform", simulations=50)
     assert outcome.success
-    options = [one for move in outcome.trace["moves"] for one in move["options"]]
-    assert {one["prior"] for one in options} == {0.5}
+    options = [option for move in outcome.trace["moves"] for option in move["options"]]
+    assert {option["prior"] for option in options} == {0.5}
 
 
 # WORLDS -------------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ async def test_the_trace_tells_what_is_believed_before_each_move():
     assert outcome.text == unseen.text
     assert (outcome.plan[0], len(outcome.plan)) == ("listen", 2)
     kinds = [event["type"] for event in trace.events]
-    told = [kind for kind in kinds if kind in {"belief", "search", "execution"}]
-    assert told == ["belief", "search", "execution"] * 2
+    lasting = [kind for kind in kinds if kind in {"belief", "search", "execution"}]
+    assert lasting == ["belief", "search", "execution"] * 2
     first, second = [event["belief"] for event in trace.events if event["type"] == "belief"]
     # b(left) is 0.5, and then 0.85 or 0.15; of 100 draws, 4 standard deviations are 20 and 14.3.
     assert 30 <= first["The tiger is left."] <= 70
@@ -318,11 +318,11 @@ async def test_the_tree_is_kept_from_move_to_move():
     """Where everything is certain, what was simulated below the move is not simulated again."""
     world = Corridor(4)
     outcome = await run("uct", world, simulations=40, depth=6)
-    n = [sum(one["N"] for one in move["options"]) for move in outcome.trace["moves"]]
+    n = [sum(option["N"] for option in move["options"]) for move in outcome.trace["moves"]]
     assert outcome.plan == ("forward",) * 3
     assert n[0] == 40
     below = [
-        next(one["N"] for one in move["options"] if one["action"] == "forward")
+        next(option["N"] for option in move["options"] if option["action"] == "forward")
         for move in outcome.trace["moves"]
     ]
     # The visit that added a node did not go on from it.
@@ -335,7 +335,7 @@ async def test_an_outcome_that_no_simulation_met_begins_a_new_tree():
             return super().step(state, action, rng)._replace(observation=rng.random())
 
     outcome = await run("uct", Fog(4), simulations=40, depth=6)
-    n = [sum(one["N"] for one in move["options"]) for move in outcome.trace["moves"]]
+    n = [sum(option["N"] for option in move["options"]) for move in outcome.trace["moves"]]
     assert set(n) == {40}
 
 
@@ -346,7 +346,7 @@ async def test_where_nothing_was_found_a_move_is_drawn_by_the_prior():
         (await run("puct", Corridor(), engine=engine, simulations=9, c=9, depth=2, moves=1, seed=s))
         for s in range(200)
     ]
-    assert all(one["N"] for one in moves[0].trace["moves"][0]["options"])
+    assert all(option["N"] for option in moves[0].trace["moves"][0]["options"])
     assert 114 <= sum(outcome.plan == ("forward",) for outcome in moves) <= 166
 
 
@@ -362,9 +362,9 @@ def test_a_prior_of_zero_can_still_be_drawn():
 
 
 async def test_equal_seeds_make_equal_games():
-    one, again, other = [await run("uct", hanoi(3), seed=s, simulations=30) for s in (1, 1, 2)]
-    assert one.text == again.text
-    assert one.text != other.text
+    first, again, other = [await run("uct", hanoi(3), seed=s, simulations=30) for s in (1, 1, 2)]
+    assert first.text == again.text
+    assert first.text != other.text
 
 
 # ENDS AND ERRORS ----------------------------------------------------------------------------------
@@ -450,7 +450,7 @@ async def test_a_score_is_asked_beyond_the_depth():
 
     outcome = await run("uct", Far(50), simulations=60, depth=1, moves=1, c=0.05)
     assert outcome.plan == ("forward",)
-    options = {one["action"]: one["Q"] for one in outcome.trace["moves"][0]["options"]}
+    options = {option["action"]: option["Q"] for option in outcome.trace["moves"][0]["options"]}
     assert options["forward"] > 0.02
 
 

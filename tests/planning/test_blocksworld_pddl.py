@@ -132,10 +132,10 @@ def test_what_is_written_is_read(tmp_path):
     for puzzle in drawn:
         (tmp_path / f"{puzzle.name}.pddl").write_text(write_problem(puzzle))
     found = read_problems(str(tmp_path))
-    assert list(found) == [one.name for one in found.values()]
-    assert list(found) == [f"{one.name}.pddl" for one in drawn]
-    assert [(one.start, one.goal) for one in found.values()] == [
-        (one.start, one.goal) for one in drawn
+    assert list(found) == [problem.name for problem in found.values()]
+    assert list(found) == [f"{problem.name}.pddl" for problem in drawn]
+    assert [(problem.start, problem.goal) for problem in found.values()] == [
+        (problem.start, problem.goal) for problem in drawn
     ]
 
 
@@ -265,13 +265,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), REFUSED.items(), ids=range(len(REFUSED)))
-def test_one_error_names_the_file_and_the_fact(read, text, said):
+@pytest.mark.parametrize(("text", "fault"), REFUSED.items(), ids=range(len(REFUSED)))
+def test_one_error_names_the_file_and_the_fact(read, text, fault):
     with pytest.raises(PddlError) as refused:
         read(text)
     message = str(refused.value)
     assert "instance-1.pddl: " in message
-    assert said in message
+    assert fault in message
     assert "\n" not in message
     assert len(message) < 600
 
@@ -355,7 +355,7 @@ def test_the_domain_beside_a_problem_says_its_operators(tmp_path):
     assert isinstance(read_problems(str(tmp_path))["p1.pddl"], PddlError)
     (tmp_path / "domain.pddl").write_text(THREE_OPERATORS)
     found = read_problems(str(tmp_path))
-    assert {name: one.dialect for name, one in found.items()} == {
+    assert {name: problem.dialect for name, problem in found.items()} == {
         "p1.pddl": "three operators",
         "p2.pddl": "four operators",
     }
@@ -372,11 +372,11 @@ def test_a_bad_file_leaves_the_others_of_a_folder(tmp_path):
     before = hash_of(str(tmp_path))
     first, *bad, last = read_problems(str(tmp_path)).values()
     assert first.start == last.start == START
-    for error, said in zip(
+    for error, fault in zip(
         bad, ("(upon a c)", "not closed", "51 blocks", "not a regular file"), strict=True
     ):
         assert isinstance(error, PddlError)
-        assert said in str(error)
+        assert fault in str(error)
     (tmp_path / "p6.pddl").write_text(DOMAIN + GOOD)
     assert "" != before != hash_of(str(tmp_path))
 
@@ -385,14 +385,14 @@ def test_files_that_are_none_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "pipe.pddl")
     (tmp_path / "large.pddl").write_text(GOOD + " " * MOST_BYTES)
-    for name, said in {
+    for name, message in {
         "missing.pddl": "there is no such file: set pddl to a file or a folder",
         "pipe.pddl": "it cannot be read: it is not a regular file",
         "large.pddl": "it cannot be read: it is larger than",
         "empty": "has no problem: name a folder with files",
         "a\0b": "no file can have this name",
     }.items():
-        with pytest.raises(PddlError, match=said):
+        with pytest.raises(PddlError, match=message):
             read_problems(str(tmp_path / name))
 
 
@@ -423,8 +423,8 @@ def test_rules_are_the_files_own_unless_they_are_set(tmp_path):
         ({"rules": "variant"}, ["variant"] * 3),
     ):
         worlds = opened(pddl=str(tmp_path), **settings).worlds.values()
-        assert [one.traits()["rules"] for one in worlds] == rules
-        assert [one.traits()["dialect"] for one in worlds] == [
+        assert [world.traits()["rules"] for world in worlds] == rules
+        assert [world.traits()["dialect"] for world in worlds] == [
             "four operators",
             "three operators",
             "mystery",

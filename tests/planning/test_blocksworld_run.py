@@ -52,12 +52,12 @@ def test_every_problem_of_a_folder_is_planned(folder):
     settings = ("--set", f"pddl={folder}", "--set", "roles=rules", "--set", "moves=4")
     settings += ("--set", "rules=variant")
     report = run("react", *settings, "--json")
-    said = report["problems"]
-    assert list(said) == ["4-1.pddl", "4-2.pddl", "9-1.pddl"]
-    assert [one["success"] for one in said.values()] == [True, True, False]
-    assert len(said["9-1.pddl"]["plan"]) == 4 < said["9-1.pddl"]["optimum"]
+    problems = report["problems"]
+    assert list(problems) == ["4-1.pddl", "4-2.pddl", "9-1.pddl"]
+    assert [problem["success"] for problem in problems.values()] == [True, True, False]
+    assert len(problems["9-1.pddl"]["plan"]) == 4 < problems["9-1.pddl"]["optimum"]
     assert not report["success"]
-    means = sum(said[name]["optimum"] for name in ("4-1.pddl", "4-2.pddl")) / 2
+    means = sum(problems[name]["optimum"] for name in ("4-1.pddl", "4-2.pddl")) / 2
     assert report["metrics"] == {
         "problems": 3,
         "solved": 2,
@@ -79,7 +79,7 @@ def test_a_bad_problem_is_one_verdict_that_names_file_and_fact(folder):
     assert (bad["success"], bad["plan"], bad["failure"]) == (False, [], "not planned")
     assert bad["cause"].startswith(f"{folder}/4-3.pddl: the ")
     assert "(upon " in bad["cause"]
-    assert [one["success"] for one in report["problems"].values()] == [True] * 3
+    assert [problem["success"] for problem in report["problems"].values()] == [True] * 3
     assert report["metrics"]["failures"] == {"not planned": 1}
     assert report["metrics"]["rules"] == {"standard": 3}
 
@@ -117,7 +117,7 @@ def test_what_takes_too_long_is_one_verdict(folder, monkeypatch):
     hard, *others = run("react", *settings, "--json")["problems"].values()
     assert (hard["success"], hard["failure"], hard["optimum"]) == (False, "not planned", None)
     assert hard["cause"].startswith("no shortest plan for 9 blocks was found")
-    assert [one["success"] for one in others] == [True, True]
+    assert [other["success"] for other in others] == [True, True]
 
 
 def test_no_plan_is_a_result(folder):
@@ -125,9 +125,9 @@ def test_no_plan_is_a_result(folder):
     (folder / "4-3.pddl").write_text(f"{begun}(:goal (and (on a b) (on b a))))")
     settings = ("--set", f"pddl={folder}", "--set", "roles=rules")
     report = run("react", *settings, "--json")
-    said = report["problems"]["4-3.pddl"]
-    assert (said["success"], said["plan"], said["failure"]) == (None, [], "no plan")
-    assert said["cause"] == "the goal is not possible: (on a b) (on b a) go in a circle"
+    problem = report["problems"]["4-3.pddl"]
+    assert (problem["success"], problem["plan"], problem["failure"]) == (None, [], "no plan")
+    assert problem["cause"] == "the goal is not possible: (on a b) (on b a) go in a circle"
     # It is no failure: the others were solved.
     assert report["success"]
     assert (report["metrics"]["solved"], report["metrics"]["without_plan"]) == (3, 1)
@@ -145,7 +145,7 @@ def test_the_rules_of_files_plan_and_those_that_are_set(folder):
         report = run("react", *settings, "--json")
         assert report["success"]
         assert report["metrics"]["rules"] == rules.replace("file", "standard")
-        verbs[rules] = {one.split()[0] for one in report["plan"]}
+        verbs[rules] = {action.split()[0] for action in report["plan"]}
     assert verbs["file"] == verbs["standard"] == {"pick-up", "unstack", "stack", "put-down"}
     assert verbs["handless"] == {"stack", "put-down"}
     ended = invoke(
@@ -178,7 +178,7 @@ def test_outcomes_are_summed_up():
         "excess": 0.5,
     }
     assert summed.success is False
-    assert [one["cause"] for one in summed.trace["problems"].values()][1:4] == [
+    assert [problem["cause"] for problem in summed.trace["problems"].values()][1:4] == [
         None,
         "a fell",
         None,

@@ -14,7 +14,7 @@ from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest
 
 def towers(*towers):
     """A state of towers, each bottom first."""
-    below = {b: u for one in towers for b, u in zip(one, (TABLE, *one[:-1]), strict=True)}
+    below = {b: u for tower in towers for b, u in zip(tower, (TABLE, *tower[:-1]), strict=True)}
     return Blocks.of(below)
 
 
@@ -39,7 +39,7 @@ def pile_moves(state):
         base.append(lowest)
     clear = [block for block in range(len(state)) if block not in state]
     for block in range(len(state)):
-        for onto in (-1, *(one for one in clear if base[one] != base[block])):
+        for onto in (-1, *(other for other in clear if base[other] != base[block])):
             yield (*state[:block], onto, *state[block + 1 :])
 
 
@@ -56,7 +56,7 @@ def random_goal(names, rng):
     plain = rng.random() < 0.5
     return Goal(
         tuple((b, u) for b, u in end.on if (u != TABLE if plain else rng.random() < 0.6)),
-        () if plain else tuple(one for one in end.clear if rng.random() < 0.3),
+        () if plain else tuple(block for block in end.clear if rng.random() < 0.3),
     )
 
 
@@ -102,7 +102,7 @@ def test_the_standard_rules_are_solved_as_by_full_search(size, starts, goals):
         if number % 2:
             start = rules.apply(start, rules.possible(start)[0])
         steps = layers(
-            start, lambda state: [rules.apply(state, one) for one in rules.possible(state)]
+            start, lambda state: [rules.apply(state, action) for action in rules.possible(state)]
         )
         for _ in range(goals):
             goal = random_goal(names, rng)
@@ -122,7 +122,7 @@ def test_goals_that_deny_facts_are_solved_as_by_full_search(rules):
         rng = Random(f"denied {number}")
         start = random_state(names, rng)
         steps = layers(
-            start, lambda state: [chosen.apply(state, one) for one in chosen.possible(state)]
+            start, lambda state: [chosen.apply(state, action) for action in chosen.possible(state)]
         )
         for _ in range(15):
             goal = random_goal(names, rng)
@@ -159,7 +159,7 @@ def test_a_right_place_may_come_too_early():
 
 def test_the_state_of_section_4_1_4_takes_two_actions():
     world = BLOCKSWORLD.open("section-4.1.4", BLOCKSWORLD.settings.read({}))
-    assert [str(one) for one in world.advise(world.start(0))] == ["put-down h", "stack i c"]
+    assert [str(action) for action in world.advise(world.start(0))] == ["put-down h", "stack i c"]
 
 
 @pytest.mark.parametrize("rules", RULES)

@@ -18,7 +18,7 @@ def opened(start, goal, clear=(), **options):
 
 
 def texts(actions):
-    return [str(one) for one in actions]
+    return [str(action) for action in actions]
 
 
 def test_a_goal_is_its_stacks_from_the_bottom_and_a_stack_is_two_subtasks():
@@ -115,9 +115,9 @@ def test_whatever_is_asked_nothing_achieved_is_broken():
         state = puzzle.start
         for _ in range(4):
             achieved = set(puzzle.goal.on) & set(state.on)
-            for one in RULES["variant"].every(state.names):
-                made = world.spared(state, one)
-                changed += made != one
+            for asked in RULES["variant"].every(state.names):
+                made = world.spared(state, asked)
+                changed += made != asked
                 after = world.step(state, made, Random(0)).state
                 assert achieved <= set(after.on)
             state = world.step(state, rng.choice(world.actions(state)), Random(0)).state

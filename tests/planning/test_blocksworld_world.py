@@ -122,7 +122,7 @@ def test_without_a_hand_one_clear_block_is_moved(text, made):
 def test_a_held_block_is_put_down_or_stacked():
     blocks = world(rules="standard")
     held = blocks.step(START, action("unstack c b"), Random(0)).state
-    texts = [str(one) for one in blocks.actions(held)]
+    texts = [str(action) for action in blocks.actions(held)]
     assert texts == ["put-down c", "stack c b", "stack c e"]
     assert blocks.feasible(held, action("stack c a")) == (
         "block a is not clear: block b stands on it"
@@ -142,9 +142,9 @@ def test_possible_actions_are_those_that_change_something(rules):
         state = random_state("abcdef", rng)
         for _ in range(3):
             changing = [
-                one
-                for one in chosen.every(state.names)
-                if chosen.obstacle(state, one) is None and chosen.apply(state, one) != state
+                action
+                for action in chosen.every(state.names)
+                if chosen.obstacle(state, action) is None and chosen.apply(state, action) != state
             ]
             possible = chosen.possible(state)
             assert Counter(possible) == Counter(changing)
@@ -183,8 +183,8 @@ def test_denied_facts_in_words():
     assert facts.goal == "(on c e) (not (clear d)) (not (on b a)) (not (ontable a))"
     assert goal.missing(START) == 3
     state = START
-    for one in blocks.advise(START):
-        state = blocks.step(state, one, Random(0)).state
+    for action in blocks.advise(START):
+        state = blocks.step(state, action, Random(0)).state
     assert blocks.success(state)
 
 
@@ -202,9 +202,9 @@ def test_the_score_falls_with_the_actions_that_are_left():
     blocks = world((("a", "e"), ("c", "d")))
     plan = blocks.advise(START)
     scores, state = [], START
-    for one in plan:
+    for action in plan:
         scores.append(blocks.score(state))
-        state = blocks.step(state, one, Random(0)).state
+        state = blocks.step(state, action, Random(0)).state
     assert [*scores, blocks.score(state)] == pytest.approx(
         [done / len(plan) for done in range(len(plan) + 1)]
     )
@@ -235,7 +235,7 @@ def test_the_grammar_writes_and_reads_every_action():
         grammar = world(rules=rules).grammar
         every = RULES[rules].every("abcde")
         assert len(set(map(str, every))) == number
-        assert [grammar.read(grammar.write(one)) for one in every] == every
+        assert [grammar.read(grammar.write(action)) for action in every] == every
         assert grammar.instruction.startswith("An option is `")
 
 
@@ -255,8 +255,8 @@ def test_predictions_are_read_as_states_that_are_possible(claimed, made):
     text = '{{"a":"{}","b":"{}","c":"{}"}}'.format(*claimed)
     constraint_of(model.answer)
     state, refused = model.read(start, parse(model.answer, text))
-    assert ([state.below[one] for one in "abc"], list(refused)) == (list(made[:3]), made[3])
-    assert all(state.base(one) for one in "abc")
+    assert ([state.below[block] for block in "abc"], list(refused)) == (list(made[:3]), made[3])
+    assert all(state.base(block) for block in "abc")
 
 
 def test_a_predicted_hand_holds_one_clear_block():
@@ -281,17 +281,17 @@ def test_worked_examples_are_a_plan():
 
 
 def test_table_6_has_110_problems():
-    sizes = Counter(len(one.start.names) for one in problems(TABLE_6, seed=1))
+    sizes = Counter(len(problem.start.names) for problem in problems(TABLE_6, seed=1))
     assert sizes == {6: 1, 7: 1, 8: 7, 9: 14, 10: 13, 11: 13, 12: 12, 13: 18, 14: 21, 15: 10}
     assert sizes.total() == 110
 
 
 def test_problems_follow_their_seed_and_have_something_to_do():
-    one, again, other = (problems({6: 3, 9: 4}, seed=seed) for seed in (1, 1, 2))
-    assert one == again
-    assert not {(p.start, p.goal) for p in one} & {(p.start, p.goal) for p in other}
-    assert problems({9: 5}, seed=1)[:4] == one[3:]
-    assert all(puzzle.goal.missing(puzzle.start) for puzzle in (*one, *other))
+    first, again, other = (problems({6: 3, 9: 4}, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert not {(p.start, p.goal) for p in first} & {(p.start, p.goal) for p in other}
+    assert problems({9: 5}, seed=1)[:4] == first[3:]
+    assert all(puzzle.goal.missing(puzzle.start) for puzzle in (*first, *other))
 
 
 def test_every_state_is_equally_likely():
@@ -315,7 +315,7 @@ def test_tasks_and_settings_choose_a_problem():
 
 
 @pytest.mark.parametrize(
-    ("task", "settings", "said"),
+    ("task", "settings", "message"),
     [
         ("hard", {"problem": 111}, "problem=111 is not possible: the task hard has 110 problems"),
         ("hard", {"problem": 0}, "problem=0 is not possible"),
@@ -328,6 +328,6 @@ def test_tasks_and_settings_choose_a_problem():
         ("hard", {"problem_seed": 2, "pddl": "x"}, "is not possible with pddl=x"),
     ],
 )
-def test_impossible_settings_are_refused(task, settings, said):
-    with pytest.raises(SettingsError, match=said):
+def test_impossible_settings_are_refused(task, settings, message):
+    with pytest.raises(SettingsError, match=message):
         opened(task, **settings)

@@ -239,7 +239,7 @@ def test_steps_have_their_own_chance():
         results.append(stepped(env, 1, chance)[:2])
     assert all(drawn for drawn, _ in results)
     assert results[0] == results[1]
-    assert len({seen for _, seen in results}) > 1
+    assert len({result for _, result in results}) > 1
     assert isinstance(env.unwrapped.np_random, np.random.Generator)
 
 

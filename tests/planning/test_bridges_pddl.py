@@ -240,7 +240,7 @@ def test_the_contract_of_a_domain_is_kept(world):
         before = world.describe(state)
         assert isinstance(hash(state), int)
         assert len(set(actions)) == len(actions)
-        assert all(world.feasible(state, one) is None for one in actions)
+        assert all(world.feasible(state, action) is None for action in actions)
         assert 0.0 <= world.score(state) < 1.0
         assert world.step(state, action, Random(7)) == step
         assert (world.describe(state), world.actions(state)) == (before, actions)
@@ -285,11 +285,11 @@ def test_a_prediction_is_the_change_of_the_facts(world):
 def test_what_is_impossible_in_a_prediction_is_counted(opened):
     world = opened(*PAIRS["gripper"])
     start = world.start(0)
-    said = {
+    prediction = {
         "holds": [("robot", ["east"]), ("robot", ["b1"]), ("lies", ["b1"])],
         "ends": [("robot", ["west"]), ("robot", ["east"])],
     }
-    predicted, refused = world.state_model.read(start, world.state_model.answer(**said))
+    predicted, refused = world.state_model.read(start, world.state_model.answer(**prediction))
     assert predicted.facts == start.facts - {("robot", "west")} | {("robot", "east")}
     assert refused == {"robot east": 1, "robot b1": 1, "lies b1": 1}
     assert world.falls_short(predicted, start)
@@ -438,7 +438,7 @@ def test_without_a_planner_advice_says_how_to_install_it(opened, monkeypatch):
 def test_many_objects_are_joined_not_listed(opened):
     # There are 10^10 ways to choose five rooms.
     rooms = [f"r{number}" for number in range(100)]
-    chain = " ".join(f"(door {one} {two})" for one, two in pairwise(rooms))
+    chain = " ".join(f"(door {room} {following})" for room, following in pairwise(rooms))
     far = """(:action jump :parameters (?a ?b ?c ?d ?e - room)
       :precondition (and (robot ?a) (door ?a ?b) (door ?b ?c) (door ?c ?d) (door ?d ?e))
       :effect (and (robot ?e) (not (robot ?a)))))"""

@@ -54,7 +54,7 @@ class Reader:
         self.tokenizer = read_tokenizer(resolve("smollm2-135m-instruct").path)
 
     def text(self, prompt):
-        turns = [{"role": one.role, "content": one.content} for one in prompt]
+        turns = [{"role": message.role, "content": message.content} for message in prompt]
         return self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
     def encode(self, prompt):
@@ -87,13 +87,17 @@ def test_what_a_template_does_to_messages():
     class Strips(ScriptedEngine):
         def encode(self, prompt):
             if isinstance(prompt, tuple):
-                prompt = tuple(replace(one, content=one.content.strip()) for one in prompt)
+                prompt = tuple(
+                    replace(message, content=message.content.strip()) for message in prompt
+                )
             return super().encode(prompt)
 
     class Shouts(ScriptedEngine):
         def encode(self, prompt):
             if isinstance(prompt, tuple):
-                prompt = tuple(replace(one, content=one.content.upper()) for one in prompt)
+                prompt = tuple(
+                    replace(message, content=message.content.upper()) for message in prompt
+                )
             return super().encode(prompt)
 
     class Forgets(ScriptedEngine):
@@ -150,7 +154,7 @@ def test_it_is_in_the_trace():
     written, *scored = [event for event in trace.events if event["type"] == "role"]
     assert written["cached_end"] == [1, 1]
     assert "shared" not in written
-    assert [one.get("cached_end") for one in scored] == [[0, 2], [0, 2], None]
-    for one in scored:
-        assert one["shared"] == {"tokens": 32, "cached_tokens": 2, "requests": 3}
-        assert (one["prompt_tokens"], one["cached_tokens"]) == (80, 40)
+    assert [question.get("cached_end") for question in scored] == [[0, 2], [0, 2], None]
+    for question in scored:
+        assert question["shared"] == {"tokens": 32, "cached_tokens": 2, "requests": 3}
+        assert (question["prompt_tokens"], question["cached_tokens"]) == (80, 40)

@@ -54,7 +54,7 @@ def test_every_block_is_a_file_or_a_command():
 
 def test_every_command_works_in_order(folder):
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    said = {}
+    outputs = {}
     for command in commands():
         program, *arguments = shlex.split(command, comments=True)
         if program == "make":
@@ -63,21 +63,21 @@ def test_every_command_works_in_order(folder):
             ended = subprocess.run(
                 [sys.executable, *arguments], capture_output=True, text=True, check=True
             )
-            said[command] = ended.stdout
+            outputs[command] = ended.stdout
         else:
             assert program == "llm-planning"
             ended = invoke(*arguments)
             assert ended.exit_code == 0, ended.output
-            said[command] = ended.stdout
-    runs = [text for command, text in said.items() if command.startswith("llm-planning run")]
+            outputs[command] = ended.stdout
+    runs = [text for command, text in outputs.items() if command.startswith("llm-planning run")]
     assert len(runs) == 2
     assert all("The goal is reached" in text for text in runs)
-    model, rules = said["python doubt.py"].splitlines()
+    model, rules = outputs["python doubt.py"].splitlines()
     assert model == "model: True"
     assert 0.8 < float(rules.split()[1]) < 1
     lines = Path("doubts.jsonl").read_text("utf-8").splitlines()
     assert len({json.loads(line)["messages"][-1]["content"] for line in lines}) == 2
-    table = said["llm-planning report paper switches speed"]
+    table = outputs["llm-planning report paper switches speed"]
     assert re.search(r"\| greedy \| 3 .*50% .*100%", table), table
 
 
@@ -88,8 +88,8 @@ async def test_a_role_of_ones_own_is_measured_in_either_words(folder):
         maker = registry.exercise_makers(registry.find_domain("doubt.py:Doubtful"), words=words)
         asked = draw_exercises(maker["doubt"], "doubt", count=12, seed=0)
         answers = await ask_all(asked, engine)
-        off = ["off" in one.prompt[-1].content for one in asked]
-        assert [one.right for one in answers] == off
+        off = ["off" in exercise.prompt[-1].content for exercise in asked]
+        assert [answer.right for answer in answers] == off
         assert len(asked) == 12
         assert len(set(off)) == 2
 
@@ -107,23 +107,23 @@ def test_the_citation_has_the_fields_of_its_format():
     assert CITATION["cff-version"] == "1.2.0"
     assert {"message", "title", "authors"} <= CITATION.keys()
     assert CITATION["type"] == "software"
-    for one in (CITATION, *CITATION["references"]):
-        assert one["title"]
-        for author in one["authors"]:
+    for entry in (CITATION, *CITATION["references"]):
+        assert entry["title"]
+        for author in entry["authors"]:
             assert author.keys() in ({"name"}, {"family-names", "given-names"})
     kinds = {"unpublished", "conference-paper"}
-    assert {one["type"] for one in CITATION["references"]} <= kinds
+    assert {entry["type"] for entry in CITATION["references"]} <= kinds
 
 
 def test_the_citation_names_the_five_papers_and_planners_that_exist():
-    titles = " ".join(one["title"].lower() for one in CITATION["references"])
+    titles = " ".join(entry["title"].lower() for entry in CITATION["references"])
     assert len(CITATION["references"]) == 5
     cited = [papers.find_paper(name).citation for name in papers.papers()]
     known = [
-        one
-        for one in cited
+        entry
+        for entry in cited
         if any(
-            reference["title"].lower() in " ".join(one.lower().split())
+            reference["title"].lower() in " ".join(entry.lower().split())
             for reference in CITATION["references"]
         )
     ]

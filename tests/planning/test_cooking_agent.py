@@ -191,8 +191,8 @@ async def test_self_correction_is_told_what_failed():
         ("prepare", "prepare", "oven", True),
         ("eat", "eat", "oven", True),
     ]
-    told = tuple(f"{action} with oven" for action in actions)
-    assert ("tool", "chop", (), told) in script.asked
+    failures = tuple(f"{action} with oven" for action in actions)
+    assert ("tool", "chop", (), failures) in script.asked
     assert known.revisions == 1
     # Once it succeeded, neither is asked again.
     asked = len(script.asked)

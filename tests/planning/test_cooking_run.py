@@ -82,7 +82,7 @@ async def test_xenon_succeeds_after_the_tenth_episode(seed):
     assert outcome.metrics["success_rate_after_10"] == 1.0
     assert outcome.success
     assert outcome.metrics["learnt"] == len(RULES)
-    assert [one["role"] for one in outcome.trace["oracles"]] == ["tool", "action"]
+    assert [oracle["role"] for oracle in outcome.trace["oracles"]] == ["tool", "action"]
     assert len(outcome.plan) == 8
     baseline = await run("deckard", seed=seed, episodes=30)
     assert baseline.metrics["success_rate"] < outcome.metrics["success_rate"]
@@ -216,8 +216,8 @@ def oracle(roles="sticky-40", seed=0):
 
 async def test_oracle_is_right_as_often_as_stated():
     oracles = [oracle(seed=seed) for seed in range(2000)]
-    tools = [await one.predict(ToolQuestion("fry")) for one in oracles]
-    actions = [await one.choose(ActionQuestion("fry", ACTIONS)) for one in oracles]
+    tools = [await oracle.predict(ToolQuestion("fry")) for oracle in oracles]
+    actions = [await oracle.choose(ActionQuestion("fry", ACTIONS)) for oracle in oracles]
     # Three standard deviations of a share of 2,000: 0.033.
     assert tools.count("stove") / 2000 == pytest.approx(0.6, abs=0.033)
     assert actions.count("cook") / 2000 == pytest.approx(0.6, abs=0.033)

@@ -88,7 +88,7 @@ def tried(world, meal, *subgoal):
 def test_a_refused_subgoal_leaves_the_meal_and_the_game_alone():
     game = PaperGame(("fry", "egg"))
     world, meal = cooking_in(Kitchen(game))
-    told = list(game.commands)
+    commands = list(game.commands)
     for action, ingredient, tool, why in [
         # The raw game would roast it and lose the meal.
         ("cook", "egg", "oven", "it does not fry the egg"),
@@ -108,10 +108,10 @@ def test_a_refused_subgoal_leaves_the_meal_and_the_game_alone():
             why,
             0,
         )
-    assert game.commands == told
+    assert game.commands == commands
     step = tried(world, meal, "cook", "egg", "stove")
     assert (step.state.done, step.done, step.obstacle) == (1, False, None)
-    assert game.commands == [*told, "cook egg with stove"]
+    assert game.commands == [*commands, "cook egg with stove"]
 
 
 def test_what_fits_is_not_told_before_a_try():

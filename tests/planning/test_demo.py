@@ -13,7 +13,7 @@ def made(length=1, *, success=True, oracles=()):
     return {
         "success": success,
         "model": "small",
-        "plan": [f"mine {one} dirt" for one in range(length)],
+        "plan": [f"mine {index} dirt" for index in range(length)],
         "oracles": [{"role": role} for role in oracles],
         "usage": {"total": {"calls": 3, **tokens}, "roles": {"decompose": {"calls": 3}}},
         "seconds": 1.6,
@@ -24,11 +24,11 @@ def made(length=1, *, success=True, oracles=()):
 @pytest.mark.parametrize("length", [0, 1, 6, 13, 40])
 def test_a_plan_of_any_length_is_told(part, length):
     outcome = made(length, success=length == 6, oracles=["judge", "apply"])
-    lines = demo.told(part, outcome)
+    lines = demo.lines_of(part, outcome)
     assert lines[0] == f"{part.world}: {part.task}"
     assert max(map(len, lines)) <= demo.WIDTH
-    for place, one in enumerate(outcome["plan"], start=1):
-        assert any(f"{place}. {one}" in line for line in lines)
+    for place, action in enumerate(outcome["plan"], start=1):
+        assert any(f"{place}. {action}" in line for line in lines)
     assert lines[-4:-2] == ["Answered by small: decompose.", "Answered by rules: judge, apply."]
     verdict = "reached" if length == 6 else "not reached"
     assert lines[-2:] == [f"Carried out in the world: the goal is {verdict}.", ""]
@@ -36,7 +36,7 @@ def test_a_plan_of_any_length_is_told(part, length):
 
 
 def test_who_was_not_asked_is_not_named():
-    lines = demo.told(demo.PARTS[0], made())
+    lines = demo.lines_of(demo.PARTS[0], made())
     assert not any("rules" in line for line in lines)
 
 
@@ -47,8 +47,8 @@ def test_one_table_has_the_verdicts_and_the_costs():
     )
     assert head.split() == ["the", "goal", "is", "questions", "tokens", "seconds", "page"]
     assert [row.split() for row in rows] == [
-        [part.world, *said.split(), "3", "1,234", "2", f"{part.name}.html"]
-        for part, said in zip(demo.PARTS, ("reached", "not reached", "reached"), strict=True)
+        [part.world, *verdict.split(), "3", "1,234", "2", f"{part.name}.html"]
+        for part, verdict in zip(demo.PARTS, ("reached", "not reached", "reached"), strict=True)
     ]
     assert "200 s" in total
     assert pages.endswith(Path("pages").resolve().as_uri())
@@ -56,12 +56,12 @@ def test_one_table_has_the_verdicts_and_the_costs():
 
 def test_the_demo_by_rules(tmp_path, capfd):
     assert demo.main(["--out", str(tmp_path), *RULES]) == 0
-    said = capfd.readouterr().out
-    assert said.count("Carried out in the world: the goal is reached.") == len(demo.PARTS) == 3
-    assert "Answered by rules: decompose, judge, apply." in said
+    printed = capfd.readouterr().out
+    assert printed.count("Carried out in the world: the goal is reached.") == len(demo.PARTS) == 3
+    assert "Answered by rules: decompose, judge, apply." in printed
     for part in demo.PARTS:
         page = tmp_path / f"{part.name}.html"
-        assert page.name in said
+        assert page.name in printed
         assert "Content-Security-Policy" in page.read_text("utf-8")
         assert page.with_suffix(".jsonl").exists()
 

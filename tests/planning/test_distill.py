@@ -65,10 +65,12 @@ def lessons(count=16, seed=0):
 def peer_loss(model, questions):
     """The loss of transformers, question by question."""
     total = 0.0
-    for one in questions:
-        logits = model(torch.tensor([one.prompt + one.answer])).logits[0, len(one.prompt) - 1 : -1]
-        chances = logits.log_softmax(-1)[range(len(one.answer)), list(one.answer)]
-        total = total - (chances * torch.tensor(one.weights)).sum() * one.importance
+    for question in questions:
+        logits = model(torch.tensor([question.prompt + question.answer])).logits[
+            0, len(question.prompt) - 1 : -1
+        ]
+        chances = logits.log_softmax(-1)[range(len(question.answer)), list(question.answer)]
+        total = total - (chances * torch.tensor(question.weights)).sum() * question.importance
     return total
 
 
@@ -105,9 +107,9 @@ def test_every_target_has_its_whole_lesson_before_it(longest):
             path = [node for node in range(source + 1) if source < row.ends[node]]
             assert [row.depths[node] for node in path] == list(range(len(path)))
             found[number, place] = [row.tokens[node] for node in path] + [target]
-    for number, one in enumerate(made):
-        for place in range(len(one.answer)):
-            assert found[number, place] == [*one.prompt, *one.answer[: place + 1]]
+    for number, whole in enumerate(made):
+        for place in range(len(whole.answer)):
+            assert found[number, place] == [*whole.prompt, *whole.answer[: place + 1]]
 
 
 def test_rows_are_of_one_size():
@@ -150,9 +152,9 @@ def test_a_row_judges_like_single_questions(model):
     for row in pack(made):
         judged = network.judge(row, room=network.room())
         for number, place, right in zip(row.lessons, row.places, judged.right, strict=True):
-            one = made[number]
-            read = torch.tensor([one.prompt + one.answer[:place]])
-            assert right == (int(peer(read).logits[0, -1].argmax()) == one.answer[place])
+            lesson = made[number]
+            read = torch.tensor([lesson.prompt + lesson.answer[:place]])
+            assert right == (int(peer(read).logits[0, -1].argmax()) == lesson.answer[place])
 
 
 def test_low_rank_gradients_are_those_of_whole_matrices(small):
@@ -244,11 +246,11 @@ def test_an_adapter_is_taught_further_as_it_is(small, tmp_path):
     first.learned.refresh()
     write_adapter(tmp_path, first.learned, base="small", card={}, dtype=torch.float32)
     (row,) = pack(lessons()[:1])
-    said = first.judge(row, room=first.room()).loss
-    assert second.judge(row, room=second.room()).loss != pytest.approx(said)
+    loss = first.judge(row, room=first.room()).loss
+    assert second.judge(row, room=second.room()).loss != pytest.approx(loss)
     read_weights(tmp_path, second.learned)
     assert torch.equal(second.learned.flat, first.learned.flat)
-    assert second.judge(row, room=second.room()).loss == said
+    assert second.judge(row, room=second.room()).loss == loss
 
 
 def test_the_weights_of_other_matrices_are_refused(small, tmp_path):
@@ -333,13 +335,13 @@ def test_names_that_spell_special_tokens_teach_no_special_tokens(tokenizer):
     made = tokenizer.lesson("r", (Message("user", name),), f'{{"go":"{name}"}}')
     like = tokenizer.lesson("r", (Message("user", "room"),), '{"go":"room"}')
     specials = set(range(17))
-    assert [one for one in made.prompt if one in specials] == [
-        one for one in like.prompt if one in specials
+    assert [token for token in made.prompt if token in specials] == [
+        token for token in like.prompt if token in specials
     ]
     assert tokenizer.decode(made.prompt).endswith(f"{name}<|im_end|>\n<|im_start|>assistant\n")
     assert tokenizer.decode(made.answer) == f'{{"go":"{name}"}}<|im_end|>'
     assert specials.isdisjoint(made.answer[:-1])
-    spelled = [tokenizer.decode([one]) for one in made.answer]
+    spelled = [tokenizer.decode([token]) for token in made.answer]
     decide = [text for text, weight in zip(spelled, made.weights, strict=True) if weight == 1.0]
     assert "".join(decide).startswith(name)
 
@@ -351,14 +353,14 @@ def test_names_that_spell_special_tokens_teach_no_special_tokens(tokenizer):
 def test_prompts_are_what_transformers_makes_of_them(tokenizer, domain, words):
     written = tokenizer._tokenizer
     prompts = {
-        one.prompt
+        exercise.prompt
         for maker in exercise_makers(find_domain(domain), words=words).values()
-        for one in Course([[(maker, maker.roles)]], states=1, seed=1).exercises(0)
+        for exercise in Course([[(maker, maker.roles)]], states=1, seed=1).exercises(0)
     }
     assert prompts
     for prompt in prompts:
         text = written.apply_chat_template(
-            [{"role": one.role, "content": one.content} for one in prompt],
+            [{"role": message.role, "content": message.content} for message in prompt],
             add_generation_prompt=True,
             tokenize=False,
         )

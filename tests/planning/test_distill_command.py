@@ -47,33 +47,33 @@ def exam(course):
     return course.exam(3)
 
 
-def told(exercises):
-    return [(one.role, one.prompt, one.answer) for one in exercises]
+def fields_of(exercises):
+    return [(exercise.role, exercise.prompt, exercise.answer) for exercise in exercises]
 
 
 def test_a_batch_depends_on_its_number_and_the_seed_alone(maker, course):
     again = Course([[(maker, ROLES)]], states=2, seed=3)
     again.exercises(7)
-    assert told(course.exercises(4)) == told(again.exercises(4))
-    assert told(course.exercises(4)) != told(course.exercises(5))
+    assert fields_of(course.exercises(4)) == fields_of(again.exercises(4))
+    assert fields_of(course.exercises(4)) != fields_of(course.exercises(5))
     other = Course([[(maker, ROLES)]], states=2, seed=4)
-    assert told(course.exercises(4)) != told(other.exercises(4))
+    assert fields_of(course.exercises(4)) != fields_of(other.exercises(4))
 
 
 def test_a_batch_asks_every_role_about_its_states(course):
-    assert {one.role for one in course.exercises(0)} == set(ROLES)
+    assert {exercise.role for exercise in course.exercises(0)} == set(ROLES)
     states = {
-        one.prompt[1].content.partition("\ngoal: ")[0]
-        for one in course.exercises(0)
-        if one.kinds[STATE] == STATE_SHOWN
+        exercise.prompt[1].content.partition("\ngoal: ")[0]
+        for exercise in course.exercises(0)
+        if exercise.kinds[STATE] == STATE_SHOWN
     }
     assert len(states) == 2
 
 
 def test_the_exam_has_so_many_different_questions_of_every_role(course, exam):
     for role in ROLES:
-        assert len({one.prompt for one in exam if one.role == role}) == 3
-    assert told(exam) == told(Course(course._worlds, states=1, seed=99).exam(3))
+        assert len({exercise.prompt for exercise in exam if exercise.role == role}) == 3
+    assert fields_of(exam) == fields_of(Course(course._worlds, states=1, seed=99).exam(3))
 
 
 def test_a_world_under_several_settings_is_taught_in_turns():
@@ -82,8 +82,8 @@ def test_a_world_under_several_settings_is_taught_in_turns():
     lessons = LessonOptions(roles=("judge",), hold_out=None, states=4, seed=0, also=also)
     worlds = _worlds("minecraft", lessons)
     rules = [
-        text.splitlines()[0] if (text := one.prompt[1].content).startswith("Rules") else ""
-        for one in Course(worlds, states=4, seed=0).exercises(0)
+        text.splitlines()[0] if (text := exercise.prompt[1].content).startswith("Rules") else ""
+        for exercise in Course(worlds, states=4, seed=0).exercises(0)
     ]
     single, held = "Rules: single crafts, placed stations", "Rules: single crafts, held stations"
     assert list(dict.fromkeys(rules)) == ["", single, held]
@@ -114,11 +114,12 @@ def test_settings_that_cannot_be_taught(tmp_path, domain, settings, message):
 
 def test_lessons_weigh_what_makers_say(course):
     exercises = [
-        replace(one, importance=1.0 + number) for number, one in enumerate(course.exercises(0)[:3])
+        replace(exercise, importance=1.0 + number)
+        for number, exercise in enumerate(course.exercises(0)[:3])
     ]
     lessons = lessons_of(exercises, LessonTokenizer(resolve(MODEL).path))
-    assert [one.role for one in lessons] == [one.role for one in exercises]
-    assert [one.importance for one in lessons] == [1.0, 2.0, 3.0]
+    assert [lesson.role for lesson in lessons] == [exercise.role for exercise in exercises]
+    assert [lesson.importance for lesson in lessons] == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("domain", ["blocksworld", "minecraft"])
@@ -126,19 +127,19 @@ def test_judging_and_acting_have_the_largest_shares(domain):
     """All roles of a world are taught, about the same states; those that come last weigh most."""
     lessons = LessonOptions(roles=(), hold_out=None, states=4, seed=0)
     taught = Course(_worlds(domain, lessons), states=4, seed=0)
-    drawn = [one for batch in range(2) for one in taught.exercises(batch)]
+    drawn = [exercise for batch in range(2) for exercise in taught.exercises(batch)]
     weights = Counter()
-    for one in drawn:
-        weights[one.role] += one.importance
+    for exercise in drawn:
+        weights[exercise.role] += exercise.importance
     assert set(weights) == {*ROLES, *DRIP, "prior"}
     first, second, third = (role for role, _ in weights.most_common(3))
     assert first == "judge"
     assert {"act", "prior"} == {second, third}
     states = {
-        one.prompt[1].content.partition("\ngoal")[0].partition("\n\n")[0]
-        for one in drawn
-        if one.kinds.get(STATE, STATE_SHOWN) == STATE_SHOWN
-        and not one.prompt[1].content.startswith("goal")
+        exercise.prompt[1].content.partition("\ngoal")[0].partition("\n\n")[0]
+        for exercise in drawn
+        if exercise.kinds.get(STATE, STATE_SHOWN) == STATE_SHOWN
+        and not exercise.prompt[1].content.startswith("goal")
     }
     # A maker draws another state where it has nothing to ask.
     assert len(states) <= 10
@@ -215,16 +216,16 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tiny, tmp_path, monk
     options = ("--model", tiny, "--states", "1", "--rank", "4", "--json")
     ended = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.01", *options)
     assert ended.exit_code == 0, ended.stderr
-    made = json.loads(ended.stdout)
+    report = json.loads(ended.stdout)
     card = read_card(out / "adapter")
-    assert made["card"] == card.to_json()
+    assert report["card"] == card.to_json()
     assert card.words_sha256 == (words_of(Minecraft()),)
     assert (card.base, card.domain) == (tiny, "minecraft")
     assert set(card.roles) == {*ROLES, *DRIP, "prior"}
     assert card.recipe["questions"] > 0
-    assert made["curve"][-1]["questions"] == card.recipe["questions"]
-    assert {name.partition(",")[0] for name in made["curve"][-1]["figures"]} == set(card.roles)
-    assert made["curve"][0]["questions"] == 0
+    assert report["curve"][-1]["questions"] == card.recipe["questions"]
+    assert {name.partition(",")[0] for name in report["curve"][-1]["figures"]} == set(card.roles)
+    assert report["curve"][0]["questions"] == 0
     assert resolve(str(out / "adapter")).taught == card.taught
     again = invoke("distill", "minecraft", "--out", str(out), "--minutes", "0.1", *options)
     assert again.exit_code == 2
@@ -335,8 +336,8 @@ def test_a_maker_that_makes_nothing_is_refused():
 
 
 def test_seeds_of_exams_are_no_seeds_of_batches(course, exam):
-    batches = {one.prompt for number in range(5) for one in course.exercises(number)}
-    assert not batches & {one.prompt for one in exam}
+    batches = {exercise.prompt for number in range(5) for exercise in course.exercises(number)}
+    assert not batches & {exercise.prompt for exercise in exam}
     assert Random("exam propose 0").random() != Random("3 0").random()
 
 

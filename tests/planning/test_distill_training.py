@@ -90,32 +90,34 @@ def test_two_halves_are_one_whole_bit_for_bit(small, tmp_path, learned):
 
 
 def test_it_learns(small, tmp_path):
-    said = []
-    state, _ = trained(small, tmp_path / "run", batches=60, report=said.append, examine_every=0.01)
+    reports = []
+    state, _ = trained(
+        small, tmp_path / "run", batches=60, report=reports.append, examine_every=0.01
+    )
     assert len(state.curve) > 2
     assert state.curve[-1]["figures"]["b"] > 0.9
-    assert said[-1].loss < 0.3 * said[0].loss
-    assert said[-1].right["b"] > said[0].right["b"]
-    assert said[-1].computed < said[-1].one_by_one
-    assert [one.batch for one in said] == list(range(1, 61))
-    assert said[-1].seconds_left == 0.0
+    assert reports[-1].loss < 0.3 * reports[0].loss
+    assert reports[-1].right["b"] > reports[0].right["b"]
+    assert reports[-1].computed < reports[-1].one_by_one
+    assert [progress.batch for progress in reports] == list(range(1, 61))
+    assert reports[-1].seconds_left == 0.0
 
 
 def test_workers_learn_the_same(small, tmp_path):
-    one, _ = trained(small, tmp_path / "one", batches=1, workers=1)
+    alone, _ = trained(small, tmp_path / "one", batches=1, workers=1)
     three, _ = trained(small, tmp_path / "three", batches=1, workers=3)
-    assert torch.allclose(one.mean, three.mean, atol=1e-5 * float(one.mean.abs().max()))
+    assert torch.allclose(alone.mean, three.mean, atol=1e-5 * float(alone.mean.abs().max()))
     with pytest.raises(ValueError, match="workers=0: at least one computes"):
         trained(small, tmp_path / "none", batches=1, workers=0)
 
 
 def test_a_training_takes_its_time(small, tmp_path):
-    said = []
+    reports = []
     begun = time.perf_counter()
-    trained(small, tmp_path / "run", minutes=0.02, report=said.append)
+    trained(small, tmp_path / "run", minutes=0.02, report=reports.append)
     assert 1.0 < time.perf_counter() - begun < 6.0
-    assert said[0].rate < said[len(said) // 4].rate
-    assert said[-1].rate < 0.2 * max(one.rate for one in said)
+    assert reports[0].rate < reports[len(reports) // 4].rate
+    assert reports[-1].rate < 0.2 * max(progress.rate for progress in reports)
 
 
 def test_another_training_in_the_folder_is_refused(small, tmp_path):

@@ -122,21 +122,21 @@ async def walk(world, seed):
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_world_is_the_same_for_equal_seeds(world, seed):
-    one, again = [[step async for step in walk(world, seed)] for _ in range(2)]
-    assert one
-    assert one == again
+    first, again = [[step async for step in walk(world, seed)] for _ in range(2)]
+    assert first
+    assert first == again
 
 
 async def test_states_are_plain_data_that_never_changes(world):
     async for state, actions, action, _ in walk(world, 0):
-        told, seen = await settled(world.describe(state)), await observed(world, state)
+        description, seen = await settled(world.describe(state)), await observed(world, state)
         # A held state can be continued from any number of times.
-        one, again = [await settled(world.step(state, action, Random(3))) for _ in range(2)]
-        assert one == again
-        assert await settled(world.describe(state)) == told
+        first, again = [await settled(world.step(state, action, Random(3))) for _ in range(2)]
+        assert first == again
+        assert await settled(world.describe(state)) == description
         assert await observed(world, state) == seen
         assert await settled(world.actions(state)) == actions
-        assert one.observation is not None or isinstance(hash(one.state), int)
+        assert first.observation is not None or isinstance(hash(first.state), int)
 
 
 async def test_actions_are_told_apart_and_each_is_there_once(world):
@@ -171,7 +171,7 @@ async def test_what_a_world_can_do_beyond_that_fits(world):
     belief, history = getattr(world, "belief", None), ()
     async for state, actions, action, step in walk(world, 0):
         if feasible is not None:
-            assert all(feasible(state, one) is None for one in actions)
+            assert all(feasible(state, action) is None for action in actions)
         if score is not None:
             assert 0.0 <= score(state) <= 1.0
         if belief is not None:
@@ -200,7 +200,7 @@ async def test_what_is_impossible_changes_nothing_and_says_why(name, impossible)
         start = await settled(world.start(0))
         if impossible is None:
             (_, *later) = world.advise(start)
-            impossible = next(one for one in later if world.feasible(start, one))
+            impossible = next(action for action in later if world.feasible(start, action))
             assert impossible not in world.actions(start)
         step = await settled(world.step(start, impossible, Random(0)))
         assert step.obstacle

@@ -1,7 +1,16 @@
 """Algorithm 1 by hand: Figures 3 and 4, the state of Section 4.1.4, and its two readings."""
 
 import pytest
-from drip_runs import FIGURE_3, PLANNERS, SECTION_4_1_4, action, blocks, renamed, run, told
+from drip_runs import (
+    FIGURE_3,
+    PLANNERS,
+    SECTION_4_1_4,
+    action,
+    blocks,
+    renamed,
+    run,
+    run_with_events,
+)
 
 from llm_planning.domain import Judged
 from llm_planning.settings import SettingsError
@@ -17,7 +26,7 @@ async def test_figures_3_and_4():
     cleared, and then red and yellow are in different towers. Both subtasks are judged again (l.22),
     then their parent, which is applied (l.23). Without `redo`, 2 + 1 + 2 + 2 + 1 judgements.
     """
-    outcome, events = await told("drip", FIGURE_3, reading="literal")
+    outcome, events = await run_with_events("drip", FIGURE_3, reading="literal")
     assert outcome.success is True
     assert outcome.plan == ("stack r o", "unstack blocks r", "stack y r")
     assert events == [
@@ -38,7 +47,7 @@ async def test_figures_3_and_4():
         (GOAL, None, None, "closed", []),
     ]
     counts = ("ending", "decompositions", "judgements", "depth", "actions", "excess", "refused")
-    assert [outcome.metrics[one] for one in counts] == ["goal", 2, 8, 2, 3, 0, 0]
+    assert [outcome.metrics[count] for count in counts] == ["goal", 2, 8, 2, 3, 0, 0]
 
 
 async def test_a_pass_goes_on_with_the_next_subtask_in_the_new_state():
@@ -47,12 +56,12 @@ async def test_a_pass_goes_on_with_the_next_subtask_in_the_new_state():
     The second pass begins at the front again and finds c free. 3 + 1 judgements, and 3 of line 22.
     """
     world = blocks("a-b c d e f", "c-b a-d e-f")
-    assert [str(one) for one in world.decompose(None, None)] == [
+    assert [str(action) for action in world.decompose(None, None)] == [
         "stack c b",
         "stack a d",
         "stack e f",
     ]
-    outcome, events = await told("drip", world, reading="literal")
+    outcome, events = await run_with_events("drip", world, reading="literal")
     assert outcome.plan == ("stack a d", "stack e f", "stack c b")
     assert [(subtask, verdict) for _, subtask, verdict, status, _ in events if status == "closed"][
         :-1
@@ -61,7 +70,7 @@ async def test_a_pass_goes_on_with_the_next_subtask_in_the_new_state():
 
 
 async def test_redo_judges_the_roots_children_after_each_level():
-    outcome, events = await told("drip", FIGURE_3, reading="redo")
+    outcome, events = await run_with_events("drip", FIGURE_3, reading="redo")
     assert outcome.plan == ("stack r o", "unstack blocks r", "stack y r")
     assert outcome.metrics["judgements"] == 8 + 2 + 2
     assert events[7:9] == [
@@ -135,7 +144,7 @@ def with_nothing_to_do(world, **answers):
 
     def decompose(state, subtask):
         if str(subtask) in answers:
-            return [action(one) for one in answers[str(subtask)]]
+            return [action(answer) for answer in answers[str(subtask)]]
         return right(state, subtask)
 
     return renamed(world, decompose=decompose)
@@ -143,7 +152,7 @@ def with_nothing_to_do(world, **answers):
 
 async def test_a_subtask_that_equals_one_above_it_is_dropped():
     world = with_nothing_to_do(FIGURE_3, **{"stack y r": ["stack y r", "unstack blocks r"]})
-    outcome, events = await told("drip", world)
+    outcome, events = await run_with_events("drip", world)
     assert outcome.success is True
     subtasks = [subtask for _, subtask, verdict, *_ in events if verdict is None]
     assert subtasks[3:4] == ["unstack blocks r"]
@@ -160,7 +169,7 @@ async def test_an_empty_decomposition_fails_its_node():
 
 async def test_or_gives_it_up():
     world = with_nothing_to_do(FIGURE_3, **{"stack y r": []})
-    outcome, events = await told("drip", world, empty="close")
+    outcome, events = await run_with_events("drip", world, empty="close")
     assert outcome.metrics["ending"] == "goal"
     assert (SECOND, "stack y r", "false", "given up", []) in events
     assert outcome.success is False

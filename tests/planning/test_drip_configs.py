@@ -20,7 +20,7 @@ def printed(table="table1"):
     """Label -> (the figures that are printed, the counts among them)."""
     rows = {row.label: row.published for row in PAPER.table(table).rows if row.published}
     found = {label: COUNTS.fullmatch(figures["accuracy"]) for label, figures in rows.items()}
-    return {label: (rows[label], one) for label, one in found.items() if one}
+    return {label: (rows[label], cells) for label, cells in found.items() if cells}
 
 
 @pytest.mark.parametrize("label", printed())
@@ -28,15 +28,17 @@ def test_table_1_prints_rates_and_intervals_of_its_counts(label):
     _, found = printed()[label]
     share, successes, n, low, high = (float(text) for text in found.groups())
     again = proportion(int(successes), int(n), interval="wald")
-    expected = [round(100 * one, 1) for one in (again.value, again.low, again.high)]
+    expected = [round(100 * share, 1) for share in (again.value, again.low, again.high)]
     assert [share, low, high] == expected
 
 
-@pytest.mark.parametrize("label", [label for label, (one, _) in printed().items() if "p" in one])
+@pytest.mark.parametrize(
+    "label", [label for label, (cells, _) in printed().items() if "p" in cells]
+)
 def test_table_1_prints_tests_and_odds_of_its_counts(label):
     figures, found = printed()[label]
     _, other = printed()[f"DRIP, {label.partition(', ')[2]}"]
-    drip, this = (Counts(int(one[2]), int(one[3])) for one in (other, found))
+    drip, this = (Counts(int(counts[2]), int(counts[3])) for counts in (other, found))
     bound = float(figures["p"].split()[-1])
     p = fisher(drip, this).value
     assert p < bound if "<" in figures["p"] else p > bound
@@ -50,8 +52,8 @@ def test_the_misprint_is_told():
 
 
 def test_the_order_table_prints_what_table_1_prints():
-    claude = {label: one for label, (one, _) in printed().items() if "Claude" in label}
-    table_1 = {label.partition(",")[0]: one for label, one in claude.items()}
+    claude = {label: cells for label, (cells, _) in printed().items() if "Claude" in label}
+    table_1 = {label.partition(",")[0]: cells for label, cells in claude.items()}
     for row in PAPER.table("order").rows:
         assert row.published == table_1[row.label.partition(",")[0]]
 

@@ -43,42 +43,42 @@ def by_role(request):
     for number in range(STATES):
         # Held-out states of Minecraft are one in twenty, so few are drawn.
         held_out = number % 4 == 3
-        for one in maker.about_one_state(Random(number), roles=ROLES, held_out=held_out):
-            drawn[one.role].append(one)
+        for exercise in maker.about_one_state(Random(number), roles=ROLES, held_out=held_out):
+            drawn[exercise.role].append(exercise)
     return drawn
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_the_right_answer_of_every_exercise_is_right(by_role, role):
     assert len(by_role[role]) >= STATES / 2
-    for one in by_role[role]:
-        grade = one.grade(one.answer)
-        assert grade.right, (one.prompt, one.answer)
-        assert grade.brief == one.brief
+    for exercise in by_role[role]:
+        grade = exercise.grade(exercise.answer)
+        assert grade.right, (exercise.prompt, exercise.answer)
+        assert grade.brief == exercise.brief
         assert grade.items is None or grade.items[0] == grade.items[1]
-    assert len({tuple(one.kinds) for one in by_role[role]}) == 1
+    assert len({tuple(exercise.kinds) for exercise in by_role[role]}) == 1
 
 
 @pytest.mark.parametrize("role", ROLES)
 async def test_every_answer_is_in_the_language_that_the_engine_enforces(by_role, role):
-    for one in by_role[role][:6]:
-        engine = ScriptedEngine(lambda _, one=one: one.answer)
-        assert await one.ask(engine) == one.answer
+    for exercise in by_role[role][:6]:
+        engine = ScriptedEngine(lambda _, exercise=exercise: exercise.answer)
+        assert await exercise.ask(engine) == exercise.answer
         (request,) = engine.requests
-        assert re.fullmatch(request.constraint.regex, one.answer)
-        assert (request.role, tuple(request.prompt)) == (role, one.prompt)
+        assert re.fullmatch(request.constraint.regex, exercise.answer)
+        assert (request.role, tuple(request.prompt)) == (role, exercise.prompt)
 
 
 def test_all_verdicts_are_asked_about_and_only_the_right_one_is_right(by_role):
-    assert {one.kinds[VERDICT] for one in by_role["judge"]} == set(VERDICTS)
-    for one in by_role["judge"]:
-        for said in VERDICTS:
-            grade = one.grade(compact({"reason": "so", "verdict": said}))
-            assert (grade.right, grade.brief) == (said == one.brief, said)
+    assert {exercise.kinds[VERDICT] for exercise in by_role["judge"]} == set(VERDICTS)
+    for exercise in by_role["judge"]:
+        for verdict in VERDICTS:
+            grade = exercise.grade(compact({"reason": "so", "verdict": verdict}))
+            assert (grade.right, grade.brief) == (verdict == exercise.brief, verdict)
 
 
 def test_decompositions_are_asked_in_three_ways(by_role):
-    ways = {one.kinds[WAY]: one for one in by_role["decompose"]}
+    ways = {exercise.kinds[WAY]: exercise for exercise in by_role["decompose"]}
     assert set(ways) == {HIDDEN, SHOWN, WHOLE}
     assert "now:" not in ways[HIDDEN].prompt[-1].content
     assert "now:" in ways[SHOWN].prompt[-1].content
@@ -90,16 +90,16 @@ def test_decompositions_are_asked_in_three_ways(by_role):
 
 
 def test_subtasks_count_one_by_one(by_role):
-    one = max(
-        (one for one in by_role["decompose"] if one.kinds[WAY] != WHOLE),
-        key=lambda one: len(json.loads(one.answer)["subtasks"]),
+    longest = max(
+        (exercise for exercise in by_role["decompose"] if exercise.kinds[WAY] != WHOLE),
+        key=lambda exercise: len(json.loads(exercise.answer)["subtasks"]),
     )
-    right = json.loads(one.answer)["subtasks"]
+    right = json.loads(longest.answer)["subtasks"]
     count = len(right)
     assert count >= 2
 
     def graded(subtasks):
-        grade = one.grade(compact({"subtasks": subtasks}))
+        grade = longest.grade(compact({"subtasks": subtasks}))
         return grade.right, grade.items
 
     assert graded(right[::-1]) == (True, (count, count))
@@ -109,27 +109,29 @@ def test_subtasks_count_one_by_one(by_role):
 
 
 def test_the_end_is_right_at_the_goal_alone(by_role):
-    assert {one.kinds["end"] for one in by_role["act"]} == {"done", "not done"}
-    for one in by_role["act"]:
-        assert one.grade(compact({"thought": "", "next": "end"})).right is (one.brief == "end")
+    assert {exercise.kinds["end"] for exercise in by_role["act"]} == {"done", "not done"}
+    for exercise in by_role["act"]:
+        assert exercise.grade(compact({"thought": "", "next": "end"})).right is (
+            exercise.brief == "end"
+        )
 
 
 def test_an_unchanged_state_is_right_where_nothing_changes():
     maker = subtask_exercises(find_domain("blocksworld"), "general")
     drawn = draw_exercises(maker, "apply", count=12, seed=1)
-    assert {one.kinds["subtask"] for one in drawn} == {"feasible", "infeasible"}
-    for one in drawn:
-        described = one.prompt[-1].content
+    assert {exercise.kinds["subtask"] for exercise in drawn} == {"feasible", "infeasible"}
+    for exercise in drawn:
+        described = exercise.prompt[-1].content
         stands = dict(re.findall(r"Block (\w) is on (?:block |the )(\w+)\.", described))
         unchanged = compact({block: stands[block] for block in sorted(stands)})
         # A block that a subtask puts down may stand on the table already.
-        assert one.grade(unchanged).right is (one.answer == unchanged)
-        assert one.answer == unchanged or one.kinds["subtask"] == "feasible"
+        assert exercise.grade(unchanged).right is (exercise.answer == unchanged)
+        assert exercise.answer == unchanged or exercise.kinds["subtask"] == "feasible"
 
 
 def test_the_rules_of_oracles_know_the_verdicts_of_exercises():
     roles = DripRoles(find_domain("minecraft").kind(), seed=0).by_name()
-    with_kinds = {role for role, one in roles.items() if one.rule.kinds}
+    with_kinds = {role for role, definition in roles.items() if definition.rule.kinds}
     assert with_kinds == {"judge"}
     assert roles["judge"].rule.kinds.names == VERDICTS
 
@@ -142,27 +144,29 @@ def test_larger_problems_are_held_out():
     for held_out in (False, True):
         for seed in range(12):
             here = teacher.situation(Random(seed), held_out=held_out)
-            kinds = {teacher.goal_kind(one) for one in here.domains}
+            kinds = {teacher.goal_kind(domain) for domain in here.domains}
             assert (kinds == {HELD_OUT}) is (len(here.state.names) == 5)
             # Of other sizes one state in twenty is held out.
             assert held_out or (HELD_OUT not in kinds and not _is_new(here.state))
             assert not held_out or HELD_OUT in kinds or _is_new(here.state)
-            assert all(here.domains[0].feasible(here.state, one) is None for one in here.feasible)
+            assert all(
+                here.domains[0].feasible(here.state, option) is None for option in here.feasible
+            )
             assert not any(
-                here.domains[0].feasible(here.state, one) is None for one in here.infeasible
+                here.domains[0].feasible(here.state, option) is None for option in here.infeasible
             )
 
 
 @pytest.mark.parametrize(
-    ("held_out", "said"),
+    ("held_out", "message"),
     [
         (["16"], "cannot hold out '16': "),
         ([], "hold out some of the numbers of blocks"),
         (list(SIZES), "leave one to teach"),
     ],
 )
-def test_what_cannot_be_held_out(held_out, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_held_out(held_out, message):
+    with pytest.raises(ValueError, match=message):
         BlocksworldTeacher(held_out=held_out)
 
 
@@ -182,20 +186,20 @@ def test_a_reason_copies_the_towers_where_they_decide(subtask, parent, judged):
     state = Blocks.of({"a": "e", "e": "d", "d": "table", "c": "b", "b": "table"})
     domain = Blocksworld(Puzzle("towers", state, Goal((("c", "a"),))))
     option, above = BlockAction(*subtask), parent and BlockAction(*parent)
-    said = BlocksworldTeacher().judged(domain, state, option, above)
-    assert said == judged
-    assert said.verdict == domain.judge(state, option, above).verdict
+    judgement = BlocksworldTeacher().judged(domain, state, option, above)
+    assert judgement == judged
+    assert judgement.verdict == domain.judge(state, option, above).verdict
 
 
 def test_tree_of_options_is_asked_in_blocksworld():
     maker = OptionExercises(BlocksworldTeacher(), words="general")
     drawn = Counter()
     for seed in range(8):
-        for one in maker.about_one_state(
+        for exercise in maker.about_one_state(
             Random(seed), roles=OptionExercises.roles, held_out=seed % 2 == 1
         ):
-            drawn[one.role] += 1
-            assert one.grade(one.answer).right, (one.prompt, one.answer)
+            drawn[exercise.role] += 1
+            assert exercise.grade(exercise.answer).right, (exercise.prompt, exercise.answer)
     assert set(drawn) == set(OptionExercises.roles)
 
 
@@ -273,14 +277,14 @@ def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
     makers = exercise_makers(find_domain(world), words="general")
     answers = {}
     for role, wrong in WRONG.items():
-        for number, one in enumerate(draw_exercises(makers[role], role, count=8, seed=0)):
-            errs = wrong and number % 4 == 3 and one.kinds.get(WAY) != WHOLE
-            answers[role, one.prompt[-1].content] = wrong if errs else one.answer
+        for number, exercise in enumerate(draw_exercises(makers[role], role, count=8, seed=0)):
+            errs = wrong and number % 4 == 3 and exercise.kinds.get(WAY) != WHOLE
+            answers[role, exercise.prompt[-1].content] = wrong if errs else exercise.answer
 
     def says(request):
         ids = request.prompt.token_ids
-        text = bytes(one for one in ids if one < 256).decode()
-        asked = [one for role, one in answers if role == request.role and one in text]
+        text = bytes(token for token in ids if token < 256).decode()
+        asked = [answer for role, answer in answers if role == request.role and answer in text]
         return answers[request.role, max(asked, key=len)]
 
     def served(config, *, encoder, beside):
@@ -317,8 +321,8 @@ def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
             "--json",
         )
         assert planned.exit_code == 0, planned.stderr
-        said = json.loads(planned.stdout)
-        assert said["usage"]["total"]["calls"] == 0
-        oracles = {one["role"]: one["oracle"] for one in said["oracles"]}
+        report = json.loads(planned.stdout)
+        assert report["usage"]["total"]["calls"] == 0
+        oracles = {oracle["role"]: oracle["oracle"] for oracle in report["oracles"]}
         assert oracles["decompose"]["rate"] == rates["decompose"]["rate"]
         assert oracles["judge"]["rates"] == rates["judge"]["rates"]

@@ -26,8 +26,8 @@ async def run(name, world=PLACED, *, seed=0, roles="rules", **settings):
 async def runs(name, world=PLACED, *, seeds=20, **settings):
     """The runs of the seeds, and after how many actions each of them had the diamond."""
     ended = [await run(name, world, seed=seed, **settings) for seed in range(seeds)]
-    steps = [one.metrics["steps_to_diamond"] for one in ended if one.success]
-    assert all(one.success == one.metrics["reached_diamond"] for one in ended)
+    steps = [outcome.metrics["steps_to_diamond"] for outcome in ended if outcome.success]
+    assert all(outcome.success == outcome.metrics["reached_diamond"] for outcome in ended)
     return ended, sorted(steps)
 
 
@@ -36,8 +36,8 @@ async def test_without_errors_redo_always_has_the_diamond(world, most):
     ended, steps = await runs("drip", world, seeds=5, reading="redo")
     assert len(steps) == 5
     assert steps[-1] <= most
-    assert {one.metrics["ending"] for one in ended} == {"goal"}
-    assert all(one.metrics["wrong_decompose"] == 0 for one in ended)
+    assert {outcome.metrics["ending"] for outcome in ended} == {"goal"}
+    assert all(outcome.metrics["wrong_decompose"] == 0 for outcome in ended)
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,14 @@ async def test_a_step_is_tried_again_if_it_was_done_in_part():
     tries = {}
     for tried in (1, 5):
         ended, _ = await runs("plan-and-solve", tries=tried)
-        tries[tried] = [one.success for one in ended]
+        tries[tried] = [outcome.success for outcome in ended]
         again = [
             before["action"] == after["action"]
-            for one in ended
+            for outcome in ended
             for before, after in zip(
-                one.trace["execution"]["moves"], one.trace["execution"]["moves"][1:], strict=False
+                outcome.trace["execution"]["moves"],
+                outcome.trace["execution"]["moves"][1:],
+                strict=False,
             )
         ]
         assert any(again) == (tried > 1)
@@ -159,10 +161,12 @@ async def test_a_step_is_tried_again_if_it_was_done_in_part():
 async def test_nothing_is_planned_anew(tmp_path):
     """Without the pickaxe all that comes after it is refused, and each is refused once."""
     file = roles_file(tmp_path, decompose={"rate": 0.9, "unit": "item", "mistakes": ["dropped"]})
-    failed = [one for one in (await runs("plan-and-solve", roles=file))[0] if not one.success]
+    failed = [
+        outcome for outcome in (await runs("plan-and-solve", roles=file))[0] if not outcome.success
+    ]
     assert failed
-    for one in failed:
-        assert one.metrics["options_planned"] < 14
+    for outcome in failed:
+        assert outcome.metrics["options_planned"] < 14
 
 
 def test_impossible_tries():

@@ -21,9 +21,9 @@ PLANS = {
 
 
 async def answered(plan):
-    options = [{"reasoning": "as it is", "option": one} for one in plan]
-    said = json.dumps({"options": options}, separators=(",", ":"))
-    engine = ScriptedEngine({"decompose": said})
+    options = [{"reasoning": "as it is", "option": action} for action in plan]
+    answer = json.dumps({"options": options}, separators=(",", ":"))
+    engine = ScriptedEngine({"decompose": answer})
     return engine, await run("drip-cot", FIGURE_3, engine=engine, roles="llm")
 
 
@@ -38,7 +38,7 @@ async def test_a_plan_is_carried_out_whole_and_nothing_in_it_may_be_refused(plan
 
 @pytest.mark.parametrize(("plan", "success"), PLANS.items())
 async def test_drips_own_plans_are_judged_so(plan, success):
-    done = await carried_out(FIGURE_3, [action(one) for one in plan], seed=0)
+    done = await carried_out(FIGURE_3, [action(text) for text in plan], seed=0)
     assert done.success is success
 
 

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from drip_runs import FIGURE_3, SECTION_4_1_4, action, blocks, renamed, run, state, told
+from drip_runs import FIGURE_3, SECTION_4_1_4, action, blocks, renamed, run, run_with_events, state
 
 from llm_planning.domain import Judged, Step
 from llm_planning.environments.blocksworld.domain import Blocksworld
@@ -13,7 +13,7 @@ from llm_planning.planners.drip.plus import Simulator
 
 async def test_the_state_of_section_4_1_4_takes_two_actions():
     """The tower is cut below h, the lowest block of the achieved chain, in the place of below c."""
-    outcome, events = await told("drip-plus", SECTION_4_1_4)
+    outcome, events = await run_with_events("drip-plus", SECTION_4_1_4)
     assert outcome.success is True
     assert outcome.plan == ("put-down h", "stack i c")
     assert outcome.metrics["excess"] == 0
@@ -37,14 +37,14 @@ async def test_the_state_of_section_4_1_4_takes_two_actions():
 async def test_executable_parts_of_the_goal_come_first():
     """In order, b would have to be cleared for `stack c b` before a is on d."""
     world = blocks("a-b c d", "c-b a-d")
-    assert [str(one) for one in world.decompose(None, None)] == ["stack c b", "stack a d"]
+    assert [str(action) for action in world.decompose(None, None)] == ["stack c b", "stack a d"]
     outcome = await run("drip-plus", world)
     assert outcome.plan == ("stack a d", "stack c b")
 
 
 def answering(world, *answers):
     """A world whose rules answer decompositions of the goal in this order, then rightly."""
-    left = [[action(one) for one in answer] for answer in answers]
+    left = [[action(text) for text in answer] for answer in answers]
     right = world.decompose
 
     def decompose(state, subtask):
@@ -90,7 +90,7 @@ async def test_an_impossible_subtask_is_given_up_after_its_attempts():
         return [action("put-down o")] if str(subtask) == "stack y r" else right(state, subtask)
 
     world = renamed(FIGURE_3, decompose=decompose)
-    outcome, events = await told("drip-plus", world, attempts=2, idle=1, askings=1)
+    outcome, events = await run_with_events("drip-plus", world, attempts=2, idle=1, askings=1)
     assert outcome.metrics["ending"] == "stuck"
     assert (2, "stack y r", "false", "given up", []) in events
     assert len(outcome.trace["tree"]["attempts"][0][1]["attempts"]) == 2
@@ -103,7 +103,7 @@ class Ladder(Blocksworld):
 
     def decompose(self, state, subtask):
         below = 0 if subtask is None else self.RUNGS.index(str(subtask)) + 1
-        return [action(one) for one in self.RUNGS[below : below + 1]]
+        return [action(rung) for rung in self.RUNGS[below : below + 1]]
 
     def judge(self, state, subtask, parent):
         return Judged("false", "never")
@@ -116,7 +116,7 @@ async def test_attempts_do_not_multiply_with_depth():
     it were 1 + 2 + 4 + 8 + 16 + 16.
     """
     world = blocks("y-b-r o", "y-r-o", kind=Ladder)
-    outcome, events = await told("drip-plus", world, attempts=2, idle=1, askings=1)
+    outcome, events = await run_with_events("drip-plus", world, attempts=2, idle=1, askings=1)
     assert outcome.metrics["ending"] == "stuck"
     assert outcome.metrics["decompositions"] == 1 + 2 * 4 + 1
     assert [event[3] for event in events if event[1] == "put-down o"].count("given up") == 2
@@ -131,7 +131,7 @@ async def test_what_was_given_up_is_decomposed_again_in_the_next_round():
 async def test_the_final_pass_drops_what_the_plan_does_without():
     simulator = Simulator(FIGURE_3)
     plan = ["put-down y", "stack b r", "stack r o", "put-down b", "stack y b", "stack y r"]
-    steps = await simulator.needed(state("y-b-r o"), [action(one) for one in plan])
+    steps = await simulator.needed(state("y-b-r o"), [action(text) for text in plan])
     assert [plan[step - 1] for step in steps] == ["stack r o", "put-down b", "stack y r"]
 
 
@@ -189,8 +189,8 @@ async def test_what_was_carried_out_in_part_is_in_the_plan_of_a_world_with_chanc
     ]
     assert all(outcome.success for outcome in outcomes)
     assert {len(outcome.plan) for outcome in outcomes} != {3}
-    for one in outcomes:
-        assert sorted(steps_of(one.trace["tree"])) == list(range(1, len(one.plan) + 1))
+    for ended in outcomes:
+        assert sorted(steps_of(ended.trace["tree"])) == list(range(1, len(ended.plan) + 1))
 
 
 async def test_the_budget_counts_an_action_once():
@@ -223,6 +223,6 @@ async def test_the_paper_s_sizes():
     assert sum(outcome.success for outcome in short) >= 99
     failed = [outcome for outcome in literal if not outcome.success]
     assert failed
-    assert all(one.metrics["failure_cause"].startswith("put-down ") for one in failed)
+    assert all(outcome.metrics["failure_cause"].startswith("put-down ") for outcome in failed)
     assert sum(outcome.metrics["excess"] for outcome in redo) / 110 <= 3.0
     assert sum(outcome.metrics["excess"] for outcome in plus) / 110 <= 1.4

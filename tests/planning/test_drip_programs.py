@@ -38,14 +38,14 @@ async def test_programs_carry_out_what_is_planned_until_the_world_is_at_its_goal
     assert outcome.success
     assert outcome.metrics["execution"] == execution
     attempts = attempts_of(outcome)
-    assert all("async function" in one["program"] for one in attempts)
-    moves = [one["action"] for one in outcome.trace["executions"][0]["moves"]]
-    assert moves == [action for one in attempts for action in one["actions"]]
+    assert all("async function" in attempt["program"] for attempt in attempts)
+    moves = [move["action"] for move in outcome.trace["executions"][0]["moves"]]
+    assert moves == [action for attempt in attempts for action in attempt["actions"]]
     assert any("cook" in action or "smelt" in action for action in moves)
     if name != "plan-and-solve":
         assert outcome.metrics["applications"] == 0
         assert outcome.plan == tuple(
-            one["option"] for one in attempts if one["done"] or one["actions"]
+            attempt["option"] for attempt in attempts if attempt["done"] or attempt["actions"]
         )
 
 
@@ -87,19 +87,25 @@ async def test_a_program_is_written_anew_with_what_the_last_one_met():
     first, second = attempts_of(outcome)
     assert (first["m"], first["done"], first["program"]) == (1, False, WRONG)
     assert (second["m"], second["done"], second["actions"]) == (2, True, ["mine 3 oak_log"])
-    codes = [one.prompt[-1].content for one in engine.requests if one.role == "code"]
+    codes = [request.prompt[-1].content for request in engine.requests if request.role == "code"]
     assert WRONG not in codes[0]
     assert WRONG in codes[1]
     assert first["feedback"] in codes[1]
     assert outcome.plan == ("mine 3 oak_log",)
-    assert [one.role for one in engine.requests] == ["act", "code", "complete", "code", "complete"]
+    assert [request.role for request in engine.requests] == [
+        "act",
+        "code",
+        "complete",
+        "code",
+        "complete",
+    ]
 
 
 @sealed
 async def test_a_subtask_has_failed_after_five_programs():
     engine = model([WRONG] * 9)
     outcome = await run("drip-react", engine=engine, roles="llm", execution="programs", moves=1)
-    assert [one["m"] for one in attempts_of(outcome)] == [1, 2, 3, 4, 5]
+    assert [attempt["m"] for attempt in attempts_of(outcome)] == [1, 2, 3, 4, 5]
     # Nothing has changed in the world, so the plan is as it was.
     assert outcome.plan == ()
     assert outcome.metrics["refused"] == 1
@@ -109,7 +115,7 @@ async def test_a_subtask_has_failed_after_five_programs():
     outcome = await run(
         "drip-react", engine=engine, roles="llm", execution="programs", moves=1, tries=2
     )
-    assert [one["m"] for one in attempts_of(outcome)] == [1, 2]
+    assert [attempt["m"] for attempt in attempts_of(outcome)] == [1, 2]
 
 
 @sealed
@@ -135,11 +141,11 @@ async def test_a_planner_stops_where_the_world_is_at_its_goal():
 async def test_skills_and_programs_without_errors_do_what_verbs_do(name, seed):
     """Until a subtask is done only in part, which verbs leave and an actuator tries again."""
     direct = await run(name, seed=seed)
-    moves = [one["action"] for one in direct.trace["execution"]["moves"]]
+    moves = [move["action"] for move in direct.trace["execution"]["moves"]]
     for execution in ("skills", "programs"):
         outcome = await run(name, seed=seed, execution=execution)
-        assert {one["m"] for one in attempts_of(outcome)} == {1}
-        assert [one["action"] for one in outcome.trace["executions"][0]["moves"]] == moves
+        assert {attempt["m"] for attempt in attempts_of(outcome)} == {1}
+        assert [move["action"] for move in outcome.trace["executions"][0]["moves"]] == moves
         assert outcome.success is direct.success is True
 
 
@@ -151,7 +157,7 @@ async def test_a_failure_is_blamed_on_the_verdict_that_the_world_contradicts(tmp
     engine = model([WRONG] * 9)
     outcome = await run("drip-react", engine=engine, roles=roles, execution="programs", moves=2)
     attempts = attempts_of(outcome)
-    assert [(one["done"], one["shown"]) for one in attempts] == [(True, False)] * 2
+    assert [(attempt["done"], attempt["shown"]) for attempt in attempts] == [(True, False)] * 2
     assert outcome.metrics["failure"] == "completion"
     assert outcome.metrics["failure_cause"] == "wrong answers of complete: 2"
     assert (outcome.metrics["wrong_complete"], outcome.metrics["wrong_code"]) == (2, 2)

@@ -56,8 +56,8 @@ SCRIPT = {
         subtasks("stack r o", "stack y r"),
         subtasks("unstack blocks r", "put-down r"),
     ],
-    "judge": [judged(one) for one in ("true", "false", "false", "true", "done")]
-    + [judged(one) for one in ("done", "done", "true")],
+    "judge": [judged(verdict) for verdict in ("true", "false", "false", "true", "done")]
+    + [judged(verdict) for verdict in ("done", "done", "true")],
     "apply": [standing("y-b-r-o"), standing("r-o y-b"), standing("y-r-o b")],
 }
 """Figures 3 and 4 as a model would answer."""
@@ -68,8 +68,12 @@ async def test_a_model_answers_every_role():
     outcome = await run("drip", FIGURE_3, engine=engine, roles="llm", reading="literal")
     assert outcome.success is True
     assert outcome.plan == ("stack r o", "unstack blocks r", "stack y r")
-    assert Counter(one.role for one in engine.requests) == {"decompose": 2, "judge": 8, "apply": 3}
-    assert {one.sampling.temperature for one in engine.requests} == {0.0}
+    assert Counter(request.role for request in engine.requests) == {
+        "decompose": 2,
+        "judge": 8,
+        "apply": 3,
+    }
+    assert {request.sampling.temperature for request in engine.requests} == {0.0}
     assert {outcome.metrics[f"wrong_{role}"] for role in ("decompose", "judge", "apply")} == {0}
     assert outcome.trace["oracles"] == []
 
@@ -77,15 +81,15 @@ async def test_a_model_answers_every_role():
 async def test_what_a_model_reads():
     engine = ScriptedEngine(SCRIPT)
     await run("drip", FIGURE_3, engine=engine, roles="llm", reading="literal")
-    said = {}
+    texts = {}
     for request in engine.requests:
-        said.setdefault(request.role, []).append([turn.content for turn in request.prompt])
-    first, second = said["decompose"]
+        texts.setdefault(request.role, []).append([turn.content for turn in request.prompt])
+    first, second = texts["decompose"]
     assert first[0] == second[0]
     assert FIGURE_3.about in first[0]
     assert FIGURE_3.grammar.instruction in first[0]
-    assert FIGURE_3.describe(START) in said["judge"][0][1]
-    assert said["judge"][4][1].endswith("It serves: stack y r")
+    assert FIGURE_3.describe(START) in texts["judge"][0][1]
+    assert texts["judge"][4][1].endswith("It serves: stack y r")
 
 
 async def test_a_domain_s_own_words_replace_blocks():
@@ -93,14 +97,16 @@ async def test_a_domain_s_own_words_replace_blocks():
     engine = ScriptedEngine(SCRIPT)
     world = renamed(FIGURE_3, wording=words)
     await run("drip", world, engine=engine, roles="llm", reading="literal")
-    (system,) = {one.prompt[0].content for one in engine.requests if one.role == "judge"}
+    (system,) = {
+        request.prompt[0].content for request in engine.requests if request.role == "judge"
+    }
     assert system.startswith("You are a crane.\n\nBlocks stand in towers")
 
 
 async def test_react_thinks_and_acts_until_it_says_the_end():
-    answers = [{"option": one} for one in ("stack r o", "unstack blocks r", "stack y r")]
+    answers = [{"option": option} for option in ("stack r o", "unstack blocks r", "stack y r")]
     script = {
-        "act": [compact({"thought": "so", "next": one}) for one in (*answers, "end")],
+        "act": [compact({"thought": "so", "next": option}) for option in (*answers, "end")],
         "apply": SCRIPT["apply"],
     }
     engine = ScriptedEngine(script)
@@ -118,9 +124,9 @@ async def test_react_thinks_and_acts_until_it_says_the_end():
 
 async def test_react_that_says_the_end_too_early_fails_and_one_that_tests_does_not(tmp_path):
     roles = roles_file(tmp_path, act={"rate": 0.0, "mistakes": ["dropped"]})
-    said = await run("drip-react", FIGURE_3, roles=roles)
-    assert (said.success, said.plan, said.metrics["ending"]) == (False, (), "goal")
-    assert (said.metrics["failure"], said.metrics["wrong_act"]) == ("action", 1)
+    outcome = await run("drip-react", FIGURE_3, roles=roles)
+    assert (outcome.success, outcome.plan, outcome.metrics["ending"]) == (False, (), "goal")
+    assert (outcome.metrics["failure"], outcome.metrics["wrong_act"]) == ("action", 1)
     tested = await run("drip-react", FIGURE_3, roles=roles, end="tested", moves=4)
     assert (tested.success, tested.metrics["ending"]) == (False, "moves")
     roles = roles_file(tmp_path, act={"rate": 0.5, "mistakes": ["dropped"]})
@@ -133,10 +139,10 @@ async def test_votes_are_asked_at_once_and_the_most_frequent_counts():
     engine = ScriptedEngine({"decompose": subtasks("stack r o"), "judge": lambda _: next(verdicts)})
     with pytest.raises(Exception, match="apply"):
         await run("drip", FIGURE_3, engine=engine, roles="llm", votes=3)
-    ballots = [one for one in engine.requests if one.role == "judge"]
-    assert [one.sampling.temperature for one in ballots] == [0.0, 0.7, 0.7]
-    assert len({one.sampling.seed for one in ballots}) == 3
-    assert {one.role for one in engine.requests} == {"decompose", "judge", "apply"}
+    ballots = [request for request in engine.requests if request.role == "judge"]
+    assert [ballot.sampling.temperature for ballot in ballots] == [0.0, 0.7, 0.7]
+    assert len({ballot.sampling.seed for ballot in ballots}) == 3
+    assert {request.role for request in engine.requests} == {"decompose", "judge", "apply"}
 
 
 def oracle(role, world=FIGURE_3, *, seed=0, **errors):
@@ -182,7 +188,7 @@ async def test_a_wrong_item_is_dropped_or_has_another_block_or_another_verb():
     found["any"] = await written()
     assert found == {
         **{kind: set(written) for kind, written in kinds.items()},
-        "any": {one for written in kinds.values() for one in written},
+        "any": {item for written in kinds.values() for item in written},
     }
 
 
@@ -194,7 +200,7 @@ async def test_items_err_at_their_rate_and_answers_in_one_item():
     ]
     assert abs(sum(items) / 400 - 0.8**2) < 0.1
     answers = [await oracle("decompose", rate=0.0, seed=seed)(GOAL) for seed in range(50)]
-    kept = [len({"stack r o", "stack y r"} & set(map(str, one))) for one in answers]
+    kept = [len({"stack r o", "stack y r"} & set(map(str, answer))) for answer in answers]
     assert set(kept) == {1}
 
 
@@ -219,8 +225,8 @@ async def test_keys_with_and_without_the_asking_number():
 async def test_wrong_verdicts_and_states_differ_from_the_right_ones():
     described = FIGURE_3.describe(START)
     about = Judgement(action("stack r o"), None, START, described)
-    said = {(await oracle("judge", rate=0, seed=seed)(about)).verdict for seed in range(30)}
-    assert said == {"done", "false"}
+    verdicts = {(await oracle("judge", rate=0, seed=seed)(about)).verdict for seed in range(30)}
+    assert verdicts == {"done", "false"}
     assert Errors(rates={"true": 1.0}).never
     assert not Errors(rates={"true": 0.5}).never
     sure = oracle("judge", rate=0, rates={"true": 1.0})
@@ -232,16 +238,16 @@ async def test_wrong_verdicts_and_states_differ_from_the_right_ones():
 
 
 @pytest.mark.parametrize(
-    ("role", "who", "said"),
+    ("role", "who", "message"),
     [
         ("decompose", {"mistakes": ["item"]}, "makes no mistakes of the kind 'item'; known: "),
         ("judge", {"mistakes": ["verb"]}, "role judge has no kinds of mistakes"),
         ("judge", {"rates": {"perhaps": 0.5}}, "role judge has no questions of the kind 'perhaps'"),
     ],
 )
-async def test_unknown_kinds_are_refused(tmp_path, role, who, said):
+async def test_unknown_kinds_are_refused(tmp_path, role, who, message):
     roles = roles_file(tmp_path, **{role: {"rate": 0.5, **who}})
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(SettingsError, match=message):
         await run("drip", FIGURE_3, roles=roles)
 
 
@@ -271,10 +277,10 @@ async def test_every_run_says_how_its_oracles_err(tmp_path):
 async def test_failures_are_blamed_on_the_role_that_erred(tmp_path, role, kind):
     roles = roles_file(tmp_path, **{role: {"rate": 0.3}})
     outcomes = [await run("drip", FIGURE_3, roles=roles, seed=seed) for seed in range(6)]
-    failed = [one for one in outcomes if not one.success]
+    failed = [outcome for outcome in outcomes if not outcome.success]
     assert failed
-    assert {one.metrics["failure"] for one in failed} == {kind}
-    assert all(one.metrics[f"wrong_{role}"] > 0 for one in failed)
+    assert {outcome.metrics["failure"] for outcome in failed} == {kind}
+    assert all(outcome.metrics[f"wrong_{role}"] > 0 for outcome in failed)
 
 
 def test_decompositions_are_blamed_first():
@@ -297,7 +303,9 @@ async def test_a_domain_without_rules_says_what_it_lacks():
 
 
 def test_the_planners_are_in_the_catalogue():
-    assert {find_planner(one).paper for one in ("drip", "drip-plus", "drip-react")} == {"DRIP"}
+    assert {find_planner(planner).paper for planner in ("drip", "drip-plus", "drip-react")} == {
+        "DRIP"
+    }
 
 
 async def test_chain_of_thought_makes_the_same_mistakes(tmp_path):
@@ -308,7 +316,7 @@ async def test_chain_of_thought_makes_the_same_mistakes(tmp_path):
         outcome = await spec.run(run_in(FIGURE_3, given, EncoderEngine()))
         return outcome.plan
 
-    right = [str(one) for one in FIGURE_3.advise(START)]
+    right = [str(action) for action in FIGURE_3.advise(START)]
     assert await plan(mistakes=["dropped"]) == ()
     verbs = tuple(text.split()[0] for text in right)
     written = await plan(mistakes=["block"])
@@ -332,4 +340,4 @@ async def test_a_decomposition_that_is_refused_is_asked_for_in_another_way():
     ]
     found = [request.prompt[1].content for request in engine.requests]
     assert found == [*ways, *ways[1:], ways[0]]
-    assert [one.sampling.temperature for one in engine.requests] == [0.0, 0.7, 0.7] * 2
+    assert [request.sampling.temperature for request in engine.requests] == [0.0, 0.7, 0.7] * 2

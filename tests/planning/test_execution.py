@@ -114,12 +114,12 @@ async def test_real_chance_is_the_documented_stream():
 
 
 async def test_executions_are_equal_for_equal_seeds_and_differ_for_others():
-    said = [
+    runs = [
         [m.step.text for m in (await execute(Stairs(), ["jump"] * 4, seed=seed)).moves]
         for seed in (0, 0, 1, 2, 3, 4)
     ]
-    assert said[0] == said[1]
-    assert any(one != said[0] for one in said[2:])
+    assert runs[0] == runs[1]
+    assert any(run != runs[0] for run in runs[2:])
 
 
 async def test_nothing_can_be_done_after_the_end():
@@ -139,8 +139,8 @@ async def test_what_happened_is_written_and_traced():
         {"action": "fly", "reward": 0.0, "text": "", "obstacle": refusal},
     ]
     assert done.to_json() == {"moves": moves, "success": False, "ended": False, "last": "step 1"}
-    told = [{key: value for key, value in e.items() if key != "at"} for e in trace.events]
-    assert told == [{"type": "execution", **move, "done": False} for move in moves]
+    events = [{key: value for key, value in e.items() if key != "at"} for e in trace.events]
+    assert events == [{"type": "execution", **move, "done": False} for move in moves]
 
 
 async def test_who_plays_chooses_by_what_is_seen():

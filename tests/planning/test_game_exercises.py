@@ -23,9 +23,9 @@ def _one_game(monkeypatch):
 
 def made(seeds=40, **wanted):
     return [
-        one
+        exercise
         for seed in range(seeds)
-        for one in GameExercises().about_one_state(
+        for exercise in GameExercises().about_one_state(
             Random(seed), **{"roles": ["prior"], "held_out": False, **wanted}
         )
     ]
@@ -42,22 +42,25 @@ def test_text_games_have_a_maker_of_the_prior():
 async def test_an_action_is_right_if_the_advice_is_shorter_after_it():
     strayed = 0
     async with open_text_game("custom", GameSettings(game_seed=1, remember="memory")) as game:
-        told = {one.situation.state.state: one async for one in exercises._moments(game, Random(3))}
+        moments = {
+            moment.situation.state.state: moment
+            async for moment in exercises._moments(game, Random(3))
+        }
         here = await game.start(0)
         way = [here.state]
         for action in game.walkthrough:
-            one = told[here.state]
-            assert one.best == action
-            assert one.left == len(game.walkthrough) - len(way) + 1
+            moment = moments[here.state]
+            assert moment.best == action
+            assert moment.left == len(game.walkthrough) - len(way) + 1
             here = (await game.step(here, action, Random(0))).state
             way.append(here.state)
-        for one in told.values():
-            strayed += one.situation.state.state not in way
-            assert one.left == len(await game.advise(one.situation.state))
-            for action in one.situation.actions:
-                after = (await game.step(one.situation.state, action, Random(0))).state
+        for moment in moments.values():
+            strayed += moment.situation.state.state not in way
+            assert moment.left == len(await game.advise(moment.situation.state))
+            for action in moment.situation.actions:
+                after = (await game.step(moment.situation.state, action, Random(0))).state
                 left = 0 if game.success(after) else len(await game.advise(after))
-                assert (action in one.situation.right) == (left < one.left)
+                assert (action in moment.situation.right) == (left < moment.left)
     assert strayed >= 3
 
 
@@ -65,26 +68,26 @@ def test_exercises_are_the_same_for_every_maker():
     first = made()
     moments.cache_clear()
     assert digest(first) == digest(made())
-    assert {one.kinds["asked"] for one in first} == {"exact", "index"}
-    assert {one.kinds["game"] for one in first} == {"custom"}
-    for one in first:
-        assert one.grade(one.answer).right
-        assert one.grade(one.answer).brief == one.brief
+    assert {exercise.kinds["asked"] for exercise in first} == {"exact", "index"}
+    assert {exercise.kinds["game"] for exercise in first} == {"custom"}
+    for exercise in first:
+        assert exercise.grade(exercise.answer).right
+        assert exercise.grade(exercise.answer).brief == exercise.brief
 
 
 def test_the_turn_before_is_told_and_no_other():
     start, *others = moments("custom", 1)
     assert start.situation.memory == ()
-    assert {len(one.situation.memory) for one in others} == {1}
-    assert all(one.situation.reflections == () for one in others)
+    assert {len(other.situation.memory) for other in others} == {1}
+    assert all(other.situation.reflections == () for other in others)
 
 
 async def test_a_model_is_asked_as_mc_dml_asks_it():
-    one = next(one for one in made() if one.kinds["asked"] == "exact")
+    exercise = next(exercise for exercise in made() if exercise.kinds["asked"] == "exact")
     engine = ScriptedEngine(
-        {}, score=lambda _, choices: [float(choice == one.answer) for choice in choices]
+        {}, score=lambda _, choices: [float(choice == exercise.answer) for choice in choices]
     )
-    assert await one.ask(engine) == one.answer
+    assert await exercise.ask(engine) == exercise.answer
     ((prompt, choices),) = engine.scored
-    assert one.answer in choices
-    assert one.prompt[-1].content.partition("\n-")[0] in prompt
+    assert exercise.answer in choices
+    assert exercise.prompt[-1].content.partition("\n-")[0] in prompt

@@ -92,8 +92,8 @@ async def test_without_its_description_a_game_is_a_story_or_refused(brought, con
 @pytest.mark.parametrize("part", ["KB", "world", "quests"])
 async def test_a_description_that_is_no_games_is_refused_in_one_line(brought, part):
     description = brought.with_suffix(".json")
-    told = json.loads(description.read_bytes())
-    description.write_text(json.dumps({**told, part: 7}))
+    content = json.loads(description.read_bytes())
+    description.write_text(json.dumps({**content, part: 7}))
     with pytest.raises(TextGameError, match=r"quest.z8 cannot be opened .*very game") as error:
         await walked(brought)
     assert "\n" not in str(error.value)

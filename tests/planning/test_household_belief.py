@@ -26,8 +26,8 @@ def kitchen(tmp_path):
 def believed(rules, states):
     first, *others = map(rules.observe, states)
     belief = Belief.at_start(rules, PRIOR, first)
-    for one in others:
-        belief = belief.after(one)
+    for other in others:
+        belief = belief.after(other)
     return belief
 
 
@@ -56,8 +56,8 @@ def test_what_was_seen_stays_where_it_was(kitchen):
 
 def test_a_prior_without_weight_left_is_even(kitchen):
     rules, state = kitchen
-    one = Belief.at_start(rules, ((4.0, 2.0, 0.0, 0.0),) * 4, rules.observe(state))
-    assert one.probabilities(0) == pytest.approx((0, 0, 1 / 2, 1 / 2))
+    belief = Belief.at_start(rules, ((4.0, 2.0, 0.0, 0.0),) * 4, rules.observe(state))
+    assert belief.probabilities(0) == pytest.approx((0, 0, 1 / 2, 1 / 2))
 
 
 def test_states_are_drawn_with_their_probabilities(kitchen):
@@ -72,7 +72,7 @@ def test_states_are_drawn_with_their_probabilities(kitchen):
     assert both[0] == pytest.approx(1000, abs=120)
     assert both[1] == pytest.approx(2000, abs=140)
     # What no goal names is drawn once.
-    assert len({tuple(tuple(t for t in one if t) for one in places) for places in drawn}) == 1
+    assert len({tuple(tuple(t for t in place if t) for place in places) for places in drawn}) == 1
 
 
 @pytest.mark.parametrize("home", ["seen", "unseen"])
@@ -91,7 +91,7 @@ def test_a_drawn_state_has_seen_what_the_agent_saw(home):
                 assert rules.observe(drawn).shown == rules.observe(state).shown
                 assert (drawn.opened, drawn.steps) == (state.opened, state.steps)
                 assert rules.actions(drawn) == rules.actions(state)
-                things = sorted(thing for one in (drawn.held, *drawn.places) for thing in one)
+                things = sorted(thing for place in (drawn.held, *drawn.places) for thing in place)
                 assert things == sorted(t for t, n in enumerate(rules.number) for _ in range(n))
             # Where things of the goal truly are never counts as impossible.
             for place, things in enumerate(state.places):
@@ -109,12 +109,12 @@ def test_a_household_draws_from_its_belief(kitchen):
     assert law.believed(()).probabilities(1) == pytest.approx((3 / 5, 0, 0, 2 / 5))
     history, walked = (), state
     for sentence in ("walk to the fridge", "open the fridge"):
-        action = next(one for one in uniform.actions(walked) if str(one) == sentence)
+        action = next(action for action in uniform.actions(walked) if str(action) == sentence)
         step = uniform.step(walked, action, Random(0))
         history, walked = (*history, (action, step.observation)), step.state
     drawn = [uniform.belief(history, Random(seed)) for seed in range(20)]
-    assert {one.places[0] for one in drawn} == {(1,)}
-    assert {one.places[2].count(0) for one in drawn} == {0, 1, 2}
-    assert {one.places[2].count(3) + one.places[3].count(3) for one in drawn} == {1}
-    assert {one.steps for one in drawn} == {2}
+    assert {state.places[0] for state in drawn} == {(1,)}
+    assert {state.places[2].count(0) for state in drawn} == {0, 1, 2}
+    assert {state.places[2].count(3) + state.places[3].count(3) for state in drawn} == {1}
+    assert {state.steps for state in drawn} == {2}
     assert uniform.belief((), Random(1)).steps == 0

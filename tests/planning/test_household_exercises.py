@@ -24,9 +24,9 @@ from llm_serving.scripted import ScriptedEngine
 
 def made(seeds=30, held_out=False):
     return [
-        one
+        exercise
         for seed in range(seeds)
-        for one in PolicyExercises().about_one_state(
+        for exercise in PolicyExercises().about_one_state(
             Random(seed), roles=["prior"], held_out=held_out
         )
     ]
@@ -52,8 +52,8 @@ def test_the_experts_way_is_its_trajectory():
     for task in training_tasks(6):
         expected = trajectory(task)
         moments = way(task, EXPERT)
-        assert [one.state for one in moments] == list(expected.states)
-        assert [one.done for one in moments] == [
+        assert [moment.state for moment in moments] == list(expected.states)
+        assert [moment.done for moment in moments] == [
             expected.actions[:step] for step in range(len(expected.actions))
         ]
 
@@ -103,12 +103,12 @@ def test_slips_are_any_action(tmp_path, monkeypatch):
 def test_right_answers_bring_the_expert_nearer():
     found = made()
     assert len(found) > 100
-    for one in found:
-        assert one.grade(one.answer).right
-        assert one.grade(one.answer).brief == one.brief == one.answer
-    assert {one.kinds["home"] for one in found} == {"seen"}
-    assert {one.kinds["class"] for one in found} == {"simple", "comp"}
-    assert len({one.prompt[0] for one in found}) > 25
+    for exercise in found:
+        assert exercise.grade(exercise.answer).right
+        assert exercise.grade(exercise.answer).brief == exercise.brief == exercise.answer
+    assert {exercise.kinds["home"] for exercise in found} == {"seen"}
+    assert {exercise.kinds["class"] for exercise in found} == {"simple", "comp"}
+    assert len({exercise.prompt[0] for exercise in found}) > 25
 
 
 def test_right_and_known_by_hand(tmp_path):
@@ -117,9 +117,11 @@ def test_right_and_known_by_hand(tmp_path):
     world = exercises.Household(task)
     wording = exercises.ActWording(world)
     asked = {
-        tuple(map(str, one.done)): exercises._exercise(one, world, wording, kinds={}, dashes=2)
+        tuple(map(str, moment.done)): exercises._exercise(
+            moment, world, wording, kinds={}, dashes=2
+        )
         for seed in range(100)
-        for one in way(task, BY_LAW, seed)
+        for moment in way(task, BY_LAW, seed)
     }
     first = asked[()]
     assert first.answer == "walk to the fridge"
@@ -137,35 +139,37 @@ def test_right_and_known_by_hand(tmp_path):
 
 def test_what_is_held_out_is_never_taught():
     found = made(40, held_out=True)
-    assert {(one.kinds["home"], one.kinds["class"]) for one in found} == {
+    assert {(exercise.kinds["home"], exercise.kinds["class"]) for exercise in found} == {
         *(("seen", name) for name in ("novel-simple", "novel-comp-2", "novel-comp-3")),
         *(
             ("unseen", name)
             for name in ("simple", "comp", "novel-simple", "novel-comp-2", "novel-comp-3")
         ),
     }
-    assert {one.kinds["thing"] for one in found} == {"seen", "unseen"}
-    assert not {one.prompt[0] for one in found} & {one.prompt[0] for one in made()}
+    assert {exercise.kinds["thing"] for exercise in found} == {"seen", "unseen"}
+    assert not {exercise.prompt[0] for exercise in found} & {
+        exercise.prompt[0] for exercise in made()
+    }
 
 
 def test_a_measurement_asks_half_of_what_is_new():
     drawn = draw_exercises(PolicyExercises(), "prior", count=20, seed=0)
-    assert [one.kinds[MATERIAL] for one in drawn] == ["seen"] * 10 + ["held out"] * 10
+    assert [exercise.kinds[MATERIAL] for exercise in drawn] == ["seen"] * 10 + ["held out"] * 10
     again = draw_exercises(PolicyExercises(), "prior", count=20, seed=0)
-    assert [(one.prompt, one.answer, one.kinds) for one in drawn] == [
-        (one.prompt, one.answer, one.kinds) for one in again
+    assert [(exercise.prompt, exercise.answer, exercise.kinds) for exercise in drawn] == [
+        (exercise.prompt, exercise.answer, exercise.kinds) for exercise in again
     ]
 
 
 async def test_a_model_is_asked_for_all_actions():
-    (one, *_) = made(1)
+    (exercise, *_) = made(1)
     engine = ScriptedEngine(
-        {}, score=lambda _, choices: [float(choice == one.answer) for choice in choices]
+        {}, score=lambda _, choices: [float(choice == exercise.answer) for choice in choices]
     )
-    assert await one.ask(engine) == one.answer
+    assert await exercise.ask(engine) == exercise.answer
     ((prompt, choices),) = engine.scored
     assert len(choices) > 5
-    assert one.prompt[1].content.partition("\n\n-")[0] in prompt
+    assert exercise.prompt[1].content.partition("\n\n-")[0] in prompt
 
 
 def test_lessons_are_exported(tmp_path):
@@ -176,14 +180,14 @@ def test_lessons_are_exported(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--role", "propose"], "household has no such role; "),
         (["--hold-out", "apple"], "household has no teacher, so 'apple' cannot be held out"),
     ],
 )
-def test_what_cannot_be_taught_is_one_line(tmp_path, options, said):
+def test_what_cannot_be_taught_is_one_line(tmp_path, options, message):
     ended = invoke("distill", "household", "--out", tmp_path / "out", *options)
     assert ended.exit_code == 2
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert ended.stderr.count("\n") == 1

@@ -52,14 +52,14 @@ HOME = bundled_home("seen")
     ],
 )
 def test_a_goal_is_read(text, goal):
-    expected = [Wanted(*one) for one in goal]
+    expected = [Wanted(*wanted) for wanted in goal]
     if "both cutlery knives" in text:
         expected.append(Wanted("cutlery knife", "fridge", 2))
     assert list(read_goal(text, HOME)) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "put an appel in the fridge",
@@ -90,19 +90,21 @@ def test_a_goal_is_read(text, goal):
         ("put a \x1b[2J in the fridge", "unknown thing '\\x1b[2j'"),
     ],
 )
-def test_what_is_no_goal_is_one_clear_error(text, said):
-    with pytest.raises(GoalError, match=re.escape(said)) as error:
+def test_what_is_no_goal_is_one_clear_error(text, message):
+    with pytest.raises(GoalError, match=re.escape(message)) as error:
         read_goal(text, HOME)
     assert str(error.value).isprintable()
 
 
 def test_a_goal_is_written_and_read_again():
     goal = (Wanted("apple", "fridge", 2), Wanted("book", "sofa"), Wanted("plate", "sofa", 3))
-    said = "Put two apples inside the fridge, one book on the sofa and three plates on the sofa."
-    assert goal_text(goal, HOME) == said
+    sentence = (
+        "Put two apples inside the fridge, one book on the sofa and three plates on the sofa."
+    )
+    assert goal_text(goal, HOME) == sentence
     predicates = "Inside(apple, fridge):2; On(book, sofa):1; On(plate, sofa):3"
     assert goal_predicates(goal, HOME) == predicates
-    assert read_goal(said, HOME) == read_goal(predicates, HOME) == goal
+    assert read_goal(sentence, HOME) == read_goal(predicates, HOME) == goal
 
 
 def test_every_name_is_read_in_the_singular_and_in_the_plural():

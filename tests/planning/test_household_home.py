@@ -26,7 +26,9 @@ def test_a_home_has_the_names_of_appendix_a1(name):
 
 def test_the_unseen_home_differs_in_layout_and_in_where_things_lie():
     seen, unseen = map(bundled_home, BUNDLED)
-    rooms = [{one.name: home.rooms[one.room] for one in home.places} for home in (seen, unseen)]
+    rooms = [
+        {place.name: home.rooms[place.room] for place in home.places} for home in (seen, unseen)
+    ]
     assert sum(rooms[0][name] != rooms[1][name] for name in rooms[0]) >= 4
 
     def law(home, thing):
@@ -41,7 +43,7 @@ def test_the_unseen_home_differs_in_layout_and_in_where_things_lie():
 def test_a_home_of_ones_own(tmp_path):
     home = flat(tmp_path)
     assert home.rooms == ("kitchen", "hall")
-    assert [(one.name, one.room, one.relation) for one in home.places] == [
+    assert [(place.name, place.room, place.relation) for place in home.places] == [
         ("fridge", 0, "inside"),
         ("table", 0, "on"),
         ("chest", 1, "inside"),
@@ -55,7 +57,7 @@ def test_a_home_of_ones_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("rooms:", "room:", "rooms is not possible: Field required"),
         ("several:", "sveral:", "sveral={'apple': 2} is not possible: Extra inputs"),
@@ -77,11 +79,11 @@ def test_a_home_of_ones_own(tmp_path):
         ("rooms:\n", "rooms:\n  kitchen: {}\n", "the key 'kitchen' is given twice"),
     ],
 )
-def test_a_malformed_home_is_one_clear_error(tmp_path, old, new, said):
+def test_a_malformed_home_is_one_clear_error(tmp_path, old, new, message):
     path = tmp_path / "home.yaml"
     assert old in FLAT
     path.write_text(FLAT.replace(old, new))
-    with pytest.raises(HomeError, match=re.escape(said)) as error:
+    with pytest.raises(HomeError, match=re.escape(message)) as error:
         read_home(str(path))
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
@@ -94,9 +96,10 @@ def test_what_is_no_file_is_one_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("places", "things", "said"), [(61, 1, "61 places are more than 60"), (2, 501, "501 names are")]
+    ("places", "things", "message"),
+    [(61, 1, "61 places are more than 60"), (2, 501, "501 names are")],
 )
-def test_a_home_that_is_too_large_is_refused(tmp_path, places, things, said):
+def test_a_home_that_is_too_large_is_refused(tmp_path, places, things, message):
     path = tmp_path / "home.yaml"
     surfaces = ", ".join(f"p{number}" for number in range(places))
     names = ", ".join(f"t{number}" for number in range(things))
@@ -104,5 +107,5 @@ def test_a_home_that_is_too_large_is_refused(tmp_path, places, things, said):
         f"rooms: {{hall: {{surfaces: [{surfaces}]}}}}\n"
         f"things: {{all: {{names: [{names}], lie: {{p0: 1}}}}}}\n"
     )
-    with pytest.raises(HomeError, match=said):
+    with pytest.raises(HomeError, match=message):
         read_home(str(path))

@@ -26,14 +26,14 @@ def kitchen(tmp_path):
     return rules, State(0, NOWHERE, 0, (), places)
 
 
-def told(rules, state):
+def parts_of(rules, state):
     return [str(action) for action in rules.actions(state)]
 
 
 def test_the_actions_of_a_room(kitchen):
     rules, state = kitchen
     assert rules.things[0] == "apple"
-    assert told(rules, state) == [
+    assert parts_of(rules, state) == [
         "walk to the hall",
         "walk to the fridge",
         "walk to the table",
@@ -47,7 +47,7 @@ def test_walking_makes_close_to_all_that_is_there(kitchen):
     (_, at_hat) = following(rules, state, ["walk to the hat"])
     (_, at_table) = following(rules, state, ["walk to the table"])
     assert at_hat == at_table
-    assert told(rules, at_table) == [
+    assert parts_of(rules, at_table) == [
         "walk to the hall",
         "walk to the fridge",
         "grab the apple",
@@ -64,7 +64,7 @@ def test_a_goal_is_carried_out(kitchen):
         "put the apple inside the fridge",
     ]
     states = following(rules, state, plan)
-    assert [rules.success(one) for one in states] == [False] * 12 + [True]
+    assert [rules.success(state) for state in states] == [False] * 12 + [True]
     assert states[-1].steps == 12
     assert rules.actions(states[-1]) == []
     apple, pear = map(rules.things.index, ("apple", "pear"))
@@ -133,14 +133,14 @@ def test_the_possible_actions_are_those_that_change_the_state(home, hands):
     assert len(every) > 100
     for state, actions, _ in walk(rules, task.start, steps=30, seed=9):
         assert len({str(action) for action in actions}) == len(actions)
-        changing = {one for one in every if not isinstance(rules.after(state, one), str)}
+        changing = {action for action in every if not isinstance(rules.after(state, action), str)}
         assert changing == every & set(actions)
         for action in actions:
             after = rules.after(state, action)
             assert after._replace(steps=state.steps) != state
             assert after.steps == state.steps + 1
             # Nothing is lost, and no more is held than there are hands.
-            things = sorted(thing for one in (after.held, *after.places) for thing in one)
+            things = sorted(thing for place in (after.held, *after.places) for thing in place)
             assert things == sorted(
                 thing for thing, number in enumerate(rules.number) for _ in range(number)
             )
@@ -158,15 +158,15 @@ def test_a_start_follows_the_law_and_leaves_the_goal_open(tmp_path):
     starts = [rules.start(Random(seed)) for seed in range(1200)]
     apple, pear = rules.things.index("apple"), rules.things.index("pear")
     # Weights 3, 1, 2 of fridge, table, bench; for apples, the goal takes the fridge away.
-    pears = [sum(one.places[place].count(pear) for one in starts) for place in range(4)]
-    apples = [sum(one.places[place].count(apple) for one in starts) for place in range(4)]
+    pears = [sum(start.places[place].count(pear) for start in starts) for place in range(4)]
+    apples = [sum(start.places[place].count(apple) for start in starts) for place in range(4)]
     assert pears[2] == 0
     assert pears[0] == pytest.approx(600, abs=70)
     assert pears[3] == pytest.approx(400, abs=66)
     assert (apples[0], apples[2]) == (0, 0)
     assert apples[1] == pytest.approx(800, abs=93)
-    assert sum(one.room for one in starts) == pytest.approx(600, abs=70)
-    assert all((one.at, one.opened, one.held) == (NOWHERE, 0, ()) for one in starts)
+    assert sum(start.room for start in starts) == pytest.approx(600, abs=70)
+    assert all((start.at, start.opened, start.held) == (NOWHERE, 0, ()) for start in starts)
 
 
 def test_an_observation_in_relations_and_in_english(kitchen):
@@ -174,7 +174,7 @@ def test_an_observation_in_relations_and_in_english(kitchen):
     plan = ["walk to the hat", "grab the hat", "walk to the fridge", "open the fridge"]
     state = following(rules, state, plan)[-1]
     seen = rules.observe(state)
-    assert [str(one) for one in relations(seen, rules)] == [
+    assert [str(relation) for relation in relations(seen, rules)] == [
         "Inside(you, kitchen)",
         "Close(you, fridge)",
         "Holds(you, hat)",
@@ -245,8 +245,8 @@ def test_two_hands_hold_two_things(tmp_path):
     first, second = rules.things[:2]
     states = following(rules, state, [f"grab the {second}", f"grab the {first}"])
     assert states[-1].held == (0, 1)
-    assert not any(str(one).startswith("grab") for one in rules.actions(states[-1]))
-    assert [str(one) for one in rules.actions(states[-1])][-2:] == [
+    assert not any(str(action).startswith("grab") for action in rules.actions(states[-1]))
+    assert [str(action) for action in rules.actions(states[-1])][-2:] == [
         f"put the {first} on the bench",
         f"put the {second} on the bench",
     ]

@@ -16,7 +16,7 @@ SMALL = ("--set", "moves=2", "--set", "simulations=3")
 
 
 def ran(planner, *settings):
-    pairs = [word for one in settings for word in ("--set", one)]
+    pairs = [word for setting in settings for word in ("--set", setting)]
     return invoke("run", planner, "--model", "none", "--json", *pairs)
 
 
@@ -45,9 +45,9 @@ def test_a_goal_in_words(tmp_path):
 def test_rules_play_in_full_sight(task_class):
     ended = ran("react", "roles=rules", "sight=full", f"class={task_class}", "problem=3")
     assert ended.exit_code == 0, ended.stderr
-    said = json.loads(ended.stdout)
-    assert said["success"]
-    assert len(said["plan"]) == said["metrics"]["optimum"]
+    report = json.loads(ended.stdout)
+    assert report["success"]
+    assert len(report["plan"]) == report["metrics"]["optimum"]
 
 
 def test_a_search_finds_its_way_in_a_small_home(tmp_path):
@@ -88,7 +88,7 @@ def test_an_episode_has_thirty_actions():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         (["roles=rules"], "it hides its state (it has a belief)"),
         (
@@ -103,12 +103,12 @@ def test_an_episode_has_thirty_actions():
         (["hands=3"], "setting hands='3' is not possible: Input should be"),
     ],
 )
-def test_what_is_not_possible_is_one_line(settings, said):
-    pairs = [word for one in settings for word in ("--set", one)]
+def test_what_is_not_possible_is_one_line(settings, message):
+    pairs = [word for setting in settings for word in ("--set", setting)]
     planner = "react" if "roles=rules" in settings else "uct"
     ended = invoke("run", planner, "--domain", "household", "--model", "none", *pairs)
     assert ended.exit_code in {1, 2}
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert ended.stderr.startswith("error: ")
     assert ended.stderr.count("\n") == 1
 

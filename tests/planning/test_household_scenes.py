@@ -58,8 +58,8 @@ def tiny():
             node(24, "hanger", "Props", ("GRABBABLE",)),
         ],
         "edges": edges(
-            *((one, "INSIDE", 1) for one in (10, 11, 20, 21, 22, 23)),
-            *((one, "INSIDE", 2) for one in (3, 12, 24)),
+            *((node, "INSIDE", 1) for node in (10, 11, 20, 21, 22, 23)),
+            *((node, "INSIDE", 2) for node in (3, 12, 24)),
             (20, "INSIDE", 10),
             (21, "ON", 22),
             (22, "ON", 11),
@@ -82,7 +82,7 @@ def test_a_graph_is_a_home_with_everything_where_the_graph_has_it(tmp_path):
     scene = read_scene(written(tmp_path, tiny()))
     home = scene.home
     assert home.rooms == ("dining room", "bedroom")
-    assert [(one.name, one.room, one.relation) for one in home.places] == [
+    assert [(place.name, place.room, place.relation) for place in home.places] == [
         ("freezer", 0, "inside"),
         ("table", 0, "on"),
         ("bed", 1, "on"),
@@ -113,7 +113,7 @@ def test_places_of_one_kind_have_names_of_their_own(tmp_path):
     ]
     values["edges"] += edges((13, "INSIDE", 2), (14, "INSIDE", 2))
     home = read_scene(written(tmp_path, values)).home
-    assert [one.name for one in home.places] == [
+    assert [place.name for place in home.places] == [
         "freezer",
         "dining room table",
         "bed",
@@ -126,14 +126,14 @@ def on_tiles():
     """The kiwi lies on the second of two tiles of the floor, which Unity gives no properties."""
     values = tiny()
     values["nodes"] += [node(30, "floor", "Floor"), node(31, "floor", "Floor")]
-    values["edges"] = [one for one in values["edges"] if one["from_id"] != 20]
-    values["edges"] += edges(*((one, "INSIDE", 1) for one in (20, 30, 31)), (20, "ON", 31))
+    values["edges"] = [edge for edge in values["edges"] if edge["from_id"] != 20]
+    values["edges"] += edges(*((node, "INSIDE", 1) for node in (20, 30, 31)), (20, "ON", 31))
     return values
 
 
 def test_things_lie_on_floors_without_properties(tmp_path):
     scene = read_scene(written(tmp_path, on_tiles()))
-    floor = [one.name for one in scene.home.places].index("floor")
+    floor = [place.name for place in scene.home.places].index("floor")
     assert scene.places[floor] == 30
     assert scene.home.starts[scene.home.things.index("kiwi")] == (floor,)
 
@@ -150,7 +150,7 @@ def test_the_executor_puts_things_on_floors_without_properties(tmp_path):
 def test_a_floor_that_can_be_grabbed_is_no_place(tmp_path):
     values = tiny()
     values["nodes"].append(node(30, "floor", "Floor", ("GRABBABLE",)))
-    values["edges"] = [one for one in values["edges"] if one["from_id"] != 20]
+    values["edges"] = [edge for edge in values["edges"] if edge["from_id"] != 20]
     values["edges"] += edges((30, "INSIDE", 1), (20, "INSIDE", 1), (20, "ON", 30))
     scene = read_scene(written(tmp_path, values))
     assert scene.left_out[20] == "lies at no place"
@@ -170,14 +170,14 @@ def test_no_name_that_a_scene_makes_is_refused(tmp_path):
         node(26, "food_7up", "Props", ("GRABBABLE",)),
     ]
     values["edges"] += edges(
-        *((one, "INSIDE", 1) for one in (13, 14, 15, 17, 25, 26)),
-        *((one, "INSIDE", 4) for one in (16,)),
+        *((node, "INSIDE", 1) for node in (13, 14, 15, 17, 25, 26)),
+        *((node, "INSIDE", 4) for node in (16,)),
         (25, "ON", 13),
         (26, "ON", 14),
     )
     home = read_scene(written(tmp_path, values)).home
     assert home.rooms == ("dining room", "bedroom", "bedroom 2")
-    assert [one.name for one in home.places] == [
+    assert [place.name for place in home.places] == [
         "freezer",
         "table",
         "dining room big old kitchen counter",
@@ -194,15 +194,17 @@ def test_no_name_that_a_scene_makes_is_refused(tmp_path):
 
 def test_the_longest_names_of_a_scene_are_no_longer_than_those_of_a_home(tmp_path):
     values = json.loads(json.dumps(tiny()).replace("dining_room", "r" * 40))
-    values["nodes"] += [node(100 + one, "t" * 40, properties=("SURFACES",)) for one in range(12)]
-    values["edges"] += edges(*((100 + one, "INSIDE", 1) for one in range(12)))
+    values["nodes"] += [
+        node(100 + index, "t" * 40, properties=("SURFACES",)) for index in range(12)
+    ]
+    values["edges"] += edges(*((100 + index, "INSIDE", 1) for index in range(12)))
     home = read_scene(written(tmp_path, values)).home
-    assert f"{'r' * 40} {'t' * 40} 12" in [one.name for one in home.places]
+    assert f"{'r' * 40} {'t' * 40} 12" in [place.name for place in home.places]
 
 
 def test_a_task_starts_as_the_graph_does(tmp_path):
     scene = read_scene(written(tmp_path, tiny()))
-    starts = {own(scene, "put the kiwi on the bed", number=one).start for one in range(1, 20)}
+    starts = {own(scene, "put the kiwi on the bed", number=index).start for index in range(1, 20)}
     assert {start.room for start in starts} == {0, 1}
     (places,) = {start.places for start in starts}
     assert places == ((0,), (1, 2), ())
@@ -236,17 +238,19 @@ def dangling(values):
 
 
 def cycle(values):
-    values["edges"] = [one for one in values["edges"] if (one["from_id"], one["to_id"]) != (22, 11)]
+    values["edges"] = [
+        edge for edge in values["edges"] if (edge["from_id"], edge["to_id"]) != (22, 11)
+    ]
     values["edges"] += edges((22, "ON", 21))
 
 
 def huge(values):
-    values["nodes"] += [node(1000 + one, "wall") for one in range(scenes.MOST_NODES)]
+    values["nodes"] += [node(1000 + index, "wall") for index in range(scenes.MOST_NODES)]
 
 
 def no_room(values):
-    for one in values["nodes"]:
-        one["category"] = "Walls"
+    for node in values["nodes"]:
+        node["category"] = "Walls"
 
 
 def nobody(values):
@@ -254,8 +258,8 @@ def nobody(values):
 
 
 def no_thing(values):
-    for one in values["nodes"]:
-        one["properties"] = [name for name in one["properties"] if name != "GRABBABLE"]
+    for node in values["nodes"]:
+        node["properties"] = [name for name in node["properties"] if name != "GRABBABLE"]
 
 
 def odd_state(values):
@@ -275,7 +279,7 @@ def word_of_goals(values):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (no_nodes, "nodes is not possible: Field required"),
         (no_edges, "edges is not possible: Field required"),
@@ -294,11 +298,11 @@ def word_of_goals(values):
         (word_of_goals, "the name 'cup on plate' has the word 'on'"),
     ],
 )
-def test_a_malformed_scene_is_one_clear_error(tmp_path, spoil, said):
+def test_a_malformed_scene_is_one_clear_error(tmp_path, spoil, message):
     values = tiny()
     spoil(values)
     path = written(tmp_path, values)
-    with pytest.raises(HomeError, match=re.escape(said)) as error:
+    with pytest.raises(HomeError, match=re.escape(message)) as error:
         read_scene(path)
     assert path in str(error.value)
     assert "\n" not in str(error.value)
@@ -306,7 +310,7 @@ def test_a_malformed_scene_is_one_clear_error(tmp_path, spoil, said):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "is not JSON"),
         ("", "is not JSON"),
@@ -316,8 +320,8 @@ def test_a_malformed_scene_is_one_clear_error(tmp_path, spoil, said):
         (" " * (2 << 20), "cannot be read: it is larger than"),
     ],
 )
-def test_what_is_no_graph_is_one_clear_error(tmp_path, text, said):
-    with pytest.raises(HomeError, match=re.escape(said)) as error:
+def test_what_is_no_graph_is_one_clear_error(tmp_path, text, message):
+    with pytest.raises(HomeError, match=re.escape(message)) as error:
         read_scene(written(tmp_path, text))
     assert "\n" not in str(error.value)
 
@@ -334,7 +338,7 @@ def test_a_missing_file_and_a_missing_extra_are_clear_errors(tmp_path, monkeypat
 @needs_extra
 def test_the_executor_takes_a_plan_by_hand(tmp_path):
     scene = read_scene(written(tmp_path, tiny()))
-    said = [
+    actions = [
         "walk to the dining room",
         "walk to the freezer",
         "open the freezer",
@@ -351,10 +355,10 @@ def test_the_executor_takes_a_plan_by_hand(tmp_path):
     ]
     goal = "put the kiwi on the bed and the cup in the freezer"
     tasks = (own(scene, goal, number=number) for number in range(1, 20))
-    task = next(one for one in tasks if one.start.room == 1)
-    found = replay(task, scene, said)
+    task = next(task for task in tasks if task.start.room == 1)
+    found = replay(task, scene, actions)
     # The last action comes after the goal, so it is none of the episode.
-    assert [one.action for one in found.steps] == said[:-1]
+    assert [step.action for step in found.steps] == actions[:-1]
     assert found.metrics == {
         "executor_accepted": 12,
         "executor_refused": 0,
@@ -366,7 +370,7 @@ def test_the_executor_takes_a_plan_by_hand(tmp_path):
     assert found.steps[11].lines == ("[PUTIN] <cup> (21) <freezer> (10)",)
     # What the rules of this project refuse changes nothing, and is not asked.
     assert replay(task, scene, ["grab the kiwi", "fly"]).steps == ()
-    assert not replay(task, scene, said[:6]).reached
+    assert not replay(task, scene, actions[:6]).reached
 
 
 @needs_extra
@@ -374,9 +378,9 @@ def test_a_refusal_is_told_with_its_reason(tmp_path):
     scene = read_scene(written(tmp_path, tiny()))
     task = own(scene, "put the cup on the bed and the tray in the freezer", hands=2)
     way = [] if task.start.room == 0 else ["walk to the dining room"]
-    said = [*way, "walk to the table", "grab the cup", "grab the tray", "walk to the freezer"]
-    found = replay(task, scene, [*said, "open the freezer", "close the freezer"])
-    assert found.metrics["executor_accepted"] == len(said)
+    actions = [*way, "walk to the table", "grab the cup", "grab the tray", "walk to the freezer"]
+    found = replay(task, scene, [*actions, "open the freezer", "close the freezer"])
+    assert found.metrics["executor_accepted"] == len(actions)
     assert found.metrics["executor_refused"] == 1
     assert found.refusal.startswith("open the freezer: ")
     assert "does not have a free hand" in found.refusal
@@ -384,7 +388,7 @@ def test_a_refusal_is_told_with_its_reason(tmp_path):
 
 @needs_extra
 def test_the_executor_leaves_random_numbers_as_they_are(tmp_path, monkeypatch):
-    for name in [one for one in sys.modules if one.split(".")[0] == PACKAGE]:
+    for name in [module for module in sys.modules if module.split(".")[0] == PACKAGE]:
         monkeypatch.delitem(sys.modules, name)
     scene = read_scene(written(tmp_path, tiny()))
     before = random.getstate()
@@ -410,7 +414,7 @@ def test_the_executor_takes_every_plan_of_the_expert_in_the_packaged_scene():
 
 
 def ran(planner, *settings):
-    pairs = [word for one in settings for word in ("--set", one)]
+    pairs = [word for setting in settings for word in ("--set", setting)]
     return invoke("run", planner, "--model", "none", "--json", *pairs)
 
 
@@ -418,10 +422,10 @@ def ran(planner, *settings):
 def test_a_run_tells_the_verdict_of_the_executor():
     ended = ran("llm-mcts-policy", "roles=rules", "home=virtualhome", "belief=law", "problem=4")
     assert ended.exit_code == 0, ended.stderr
-    said = json.loads(ended.stdout)
-    assert said["metrics"]["executor_accepted"] == len(said["plan"]) > 0
-    assert said["metrics"]["executor_refused"] == 0
-    assert said["metrics"]["executor_reached"] == said["success"]
+    report = json.loads(ended.stdout)
+    assert report["metrics"]["executor_accepted"] == len(report["plan"]) > 0
+    assert report["metrics"]["executor_refused"] == 0
+    assert report["metrics"]["executor_reached"] == report["success"]
 
 
 @needs_extra
@@ -432,12 +436,12 @@ def test_the_executor_takes_what_a_search_does_in_the_packaged_scene(planner):
         settings = (f"class={name}", f"problem={problem}", "belief=law", "simulations=30")
         ended = ran(planner, "roles=rules", "home=virtualhome", *settings)
         assert ended.exit_code == 0, ended.stderr
-        said = json.loads(ended.stdout)
-        assert said["success"]
-        assert said["metrics"]["executor_accepted"] == len(said["plan"]) >= 5
-        assert said["metrics"]["executor_refused"] == 0
-        assert said["metrics"]["executor_refusal"] == ""
-        assert said["metrics"]["executor_reached"]
+        report = json.loads(ended.stdout)
+        assert report["success"]
+        assert report["metrics"]["executor_accepted"] == len(report["plan"]) >= 5
+        assert report["metrics"]["executor_refused"] == 0
+        assert report["metrics"]["executor_refusal"] == ""
+        assert report["metrics"]["executor_reached"]
 
 
 def test_a_run_without_the_extra_is_one_clear_error(tmp_path, monkeypatch):
@@ -454,7 +458,7 @@ def test_a_scene_that_changed_is_another_trial(tmp_path):
     before = read({"home": written(tmp_path, tiny())}).to_json()
     values = tiny()
     values["nodes"].pop()
-    values["edges"] = [one for one in values["edges"] if one["from_id"] != 24]
+    values["edges"] = [edge for edge in values["edges"] if edge["from_id"] != 24]
     assert read({"home": written(tmp_path, values)}).to_json() != before
     with pytest.raises(SettingsError, match=r"tiny\.json names has changed: restore it"):
         read(before)

@@ -25,8 +25,8 @@ def share_of(actions, rng):
     """A share that takes each verb about as often; most actions are walks."""
     if not actions:
         return rng.random()
-    verb = rng.choice(sorted({one.verb for one in actions}))
-    number = rng.choice([n for n, one in enumerate(actions) if one.verb == verb])
+    verb = rng.choice(sorted({action.verb for action in actions}))
+    number = rng.choice([n for n, action in enumerate(actions) if action.verb == verb])
     return (number + rng.random()) / len(actions)
 
 
@@ -58,8 +58,8 @@ def test_every_action_of_states_on_the_way_to_the_goal(goal, hands):
     for action in Expert(rules).plan(state):
         actions = rules.actions(state)
         shares = [(number + 0.5) / len(actions) for number in range(len(actions))]
-        for share, one in zip(shares, actions, strict=True):
-            after = rules.after(state, one)
+        for share, listed in zip(shares, actions, strict=True):
+            after = rules.after(state, listed)
             assert simulator.step(state, share) == after
             reached += rules.success(after)
         state = rules.after(state, action)

@@ -56,15 +56,15 @@ def test_a_class_is_what_appendix_a2_says(home, name):
     goals = set()
     for number in range(1, 41):
         goal = maker.task(name, number, seed=3).rules.goal
-        pairs = [(one.thing, one.place) for one in goal]
+        pairs = [(wanted.thing, wanted.place) for wanted in goal]
         goals.add(frozenset(pairs))
         assert (
-            len({one.thing for one in goal})
+            len({wanted.thing for wanted in goal})
             == len(goal)
             == {"c": 2, "2": 2, "3": 3}.get(name[-1] if name.startswith("novel-c") else name[0], 1)
         )
         trained = [pair in split.pairs for pair in pairs]
-        both = [frozenset(two) in split.compositions for two in combinations(pairs, 2)]
+        both = [frozenset(some) in split.compositions for some in combinations(pairs, 2)]
         assert not any(trained) if name == "novel-simple" else all(trained)
         assert all(both) if name == "comp" else not any(both)
         if name == "novel-simple":
@@ -75,12 +75,12 @@ def test_a_class_is_what_appendix_a2_says(home, name):
 
 def test_tasks_are_drawn_one_by_one():
     maker = TaskMaker(bundled_home("unseen"))
-    one = maker.task("comp", 7, seed=1)
+    task = maker.task("comp", 7, seed=1)
     maker.task("comp", 6, seed=1)
     again = TaskMaker(bundled_home("unseen")).task("comp", 7, seed=1)
-    assert (one.name, one.start, one.rules.goal) == (again.name, again.start, again.rules.goal)
-    assert maker.task("comp", 7, seed=2).start != one.start
-    assert maker.task("comp", 8, seed=1).start != one.start
+    assert (task.name, task.start, task.rules.goal) == (again.name, again.start, again.rules.goal)
+    assert maker.task("comp", 7, seed=2).start != task.start
+    assert maker.task("comp", 8, seed=1).start != task.start
 
 
 def test_a_home_without_tasks_of_a_class_says_so(tmp_path):
@@ -170,8 +170,8 @@ def test_trajectories_are_written_as_json_lines(tmp_path):
 
 def test_training_tasks_are_of_trained_pairs():
     split = split_of(bundled_home("seen"))
-    for one in trajectories(seed=2, numbers=range(1, 41)):
-        pairs = [(wanted.thing, wanted.place) for wanted in one.task.rules.goal]
+    for way in trajectories(seed=2, numbers=range(1, 41)):
+        pairs = [(wanted.thing, wanted.place) for wanted in way.task.rules.goal]
         assert set(pairs) <= set(split.pairs)
         assert len(pairs) == 1 or frozenset(pairs) in split.compositions
 

@@ -149,9 +149,9 @@ async def test_a_state_whose_search_crashes_is_searched_apart(tmp_path, monkeypa
 
     async def alone(function, *args):
         # Whole searches crash, and trials of anything that contains `take all`.
-        told = (*function.args, *args)
-        commands = told[-1] if isinstance(told[-1], tuple) else ()
-        if jericho_interpreter.valid_actions in told or "take all" in commands:
+        arguments = (*function.args, *args)
+        commands = arguments[-1] if isinstance(arguments[-1], tuple) else ()
+        if jericho_interpreter.valid_actions in arguments or "take all" in commands:
             raise WorkerLostError("gone")
         return function(*args)
 
@@ -193,8 +193,8 @@ def test_walkthroughs_of_supported_stories(name):
     finder = Finder(game._story)
     played = game.begin()
     score, met, changing = played.reward, 0, 0
-    for step, told in enumerate(game.walkthrough):
-        after = game.step(played.state, told)
+    for step, command in enumerate(game.walkthrough):
+        after = game.step(played.state, command)
         key = game.key(after.state)
         if step < 12 and key != game.key(played.state):
             commands = finder.chosen(played.state, finder.candidates(played.state)).actions

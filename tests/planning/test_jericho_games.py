@@ -28,7 +28,7 @@ def test_a_game_is_found_by_its_name(tmp_path, file):
 
 
 @pytest.mark.parametrize(
-    ("name", "folder", "said"),
+    ("name", "folder", "message"),
     [
         ("zork", "", "did you mean zork1"),
         ("zork1", "", r"set games=FOLDER .* or game=FILE"),
@@ -37,15 +37,15 @@ def test_a_game_is_found_by_its_name(tmp_path, file):
         ("temple", None, r"several files of 'temple' \(temple.Z5, temple.z3\)"),
     ],
 )
-def test_what_is_not_found_is_told_with_its_remedy(tmp_path, name, folder, said):
+def test_what_is_not_found_is_told_with_its_remedy(tmp_path, name, folder, message):
     for file in ("temple.z3", "temple.Z5"):
         (tmp_path / file).touch()
-    with pytest.raises(TextGameError, match=said):
+    with pytest.raises(TextGameError, match=message):
         find_story(name, str(tmp_path) if folder is None else folder)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         *(
             (content, r"story\.z5 is no Z-machine story")
@@ -55,10 +55,10 @@ def test_what_is_not_found_is_told_with_its_remedy(tmp_path, name, folder, said)
         (None, "does not exist: set game=FILE"),
     ],
 )
-def test_a_file_that_is_no_story_is_refused(tmp_path, content, said):
+def test_a_file_that_is_no_story_is_refused(tmp_path, content, message):
     if content is not None:
         (tmp_path / "story.z5").write_bytes(content)
-    with pytest.raises(TextGameError, match=said):
+    with pytest.raises(TextGameError, match=message):
         read_story(tmp_path / "story.z5")
     with pytest.raises(TextGameError, match=r"cannot be read \(Is a directory\)"):
         read_story(tmp_path)
@@ -68,8 +68,8 @@ def test_a_file_that_is_no_story_is_refused(tmp_path, content, said):
 def test_an_unsupported_story_is_refused_before_anything_is_played(tmp_path):
     file = write_toy(tmp_path).file
     digest = md5(file.read_bytes(), usedforsecurity=False).hexdigest()
-    said = rf"version 5, release 1, serial 261122, MD5 {digest}\): Jericho knows .* 5\d stories"
-    with pytest.raises(TextGameError, match=said):
+    message = rf"version 5, release 1, serial 261122, MD5 {digest}\): Jericho knows .* 5\d stories"
+    with pytest.raises(TextGameError, match=message):
         read_story(file)
     named = file.rename(tmp_path / "zork1.z5")
     with pytest.raises(TextGameError, match="its zork1 has MD5 b732a93a6244ddd92a9b9a3e3a46c687"):

@@ -149,7 +149,7 @@ def test_things_nearby_are_found_if_the_package_exports_another_util(toy, monkey
 
 
 @pytest.mark.parametrize(
-    ("action", "said"),
+    ("action", "message"),
     [
         *(
             (action, "reaches files or earlier turns")
@@ -161,8 +161,8 @@ def test_things_nearby_are_found_if_the_package_exports_another_util(toy, monkey
         ("a" * 199, "199 bytes"),
     ],
 )
-def test_what_no_snapshot_holds_is_not_reached(toy, action, said):
-    with pytest.raises(TextGameError, match=said):
+def test_what_no_snapshot_holds_is_not_reached(toy, action, message):
+    with pytest.raises(TextGameError, match=message):
         toy.step(toy.begin().state, action)
 
 
@@ -192,11 +192,11 @@ def test_a_recipe_is_played_to_its_end_for_its_points(kitchen, kitchen_story):
     played = kitchen.step(kitchen.begin().state, "take knife")
     rewards = []
     for direction in recipe:
-        told = command(direction, solution(direction)[2])
+        sentence = command(direction, solution(direction)[2])
         # What was played in between, here a raw meal that ends the game, changes nothing.
         lost = kitchen.step(kitchen.begin().state, "eat yellow bell pepper")
         assert (lost.ending, lost.reward) == (Ending.FAILURE, 0.0)
-        played = kitchen.step(played.state, told)
+        played = kitchen.step(played.state, sentence)
         rewards.append(played.reward)
     assert played.ending is Ending.VICTORY
     assert sum(rewards) == kitchen.max_score == len(recipe)

@@ -47,7 +47,7 @@ def imported(path):
         elif isinstance(node, ast.ImportFrom) and node.module:
             # `from package import module` imports that module.
             taken = [f"{node.module}.{alias.name}" for alias in node.names]
-            names |= {one if one in FILES else node.module for one in taken}
+            names |= {module if module in FILES else node.module for module in taken}
     return names
 
 
@@ -74,16 +74,16 @@ def literals(path):
 
 @pytest.mark.parametrize("layer", ["llm_base", "llm_kernels", "llm_serving"])
 def test_no_message_of_a_lower_layer_names_what_is_above_it(layer):
-    said = {path: literals(path) for path in LAYERS[layer].rglob("*.py")}
-    assert any(said.values())
-    upward = [(path.name, text) for path in said for text in said[path] if UPWARD.search(text)]
+    texts = {path: literals(path) for path in LAYERS[layer].rglob("*.py")}
+    assert any(texts.values())
+    upward = [(path.name, text) for path in texts for text in texts[path] if UPWARD.search(text)]
     assert upward == []
 
 
 def test_what_names_a_command_is_found(tmp_path):
     file = tmp_path / "module.py"
     file.write_text('"""Of `llm-planning run`."""\nsaid = f"run `llm-planning run {1}`"\n')
-    (text,) = (one for one in literals(file) if UPWARD.search(one))
+    (text,) = (literal for literal in literals(file) if UPWARD.search(literal))
     assert text == "run `llm-planning run "
 
 
@@ -146,13 +146,13 @@ def largest_circle(uses):
     for module in uses:
         found, new = set(), [module]
         while new:
-            new = [other for one in new for other in uses[one] if other not in found]
+            new = [other for file in new for other in uses[file] if other not in found]
             found.update(new)
         reached[module] = found
     return max(
         (
-            {one} | {other for other in found if one in reached[other]}
-            for one, found in reached.items()
+            {file} | {other for other in found if file in reached[other]}
+            for file, found in reached.items()
         ),
         key=len,
     )
@@ -196,7 +196,9 @@ OF_EVERY_WORLD = {"llm_mcts": {"any_domain"}, "mc_dml": {"any_domain"}}
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_rooms_of_planners_do_not_import_each_other(room):
-    others = {f"llm_planning.planners.{one}." for one in {*ROOMS} - OF_EVERY_WORLD.get(room, set())}
+    others = {
+        f"llm_planning.planners.{other}." for other in {*ROOMS} - OF_EVERY_WORLD.get(room, set())
+    }
     others.discard(f"llm_planning.planners.{room}.")
     wrong = {
         f"{path.name}: {name}"
@@ -208,12 +210,12 @@ def test_rooms_of_planners_do_not_import_each_other(room):
 
 
 @pytest.mark.parametrize(
-    "path", sorted(PLANNERS.glob("*/algorithm.py")), ids=lambda one: one.parent.name
+    "path", sorted(PLANNERS.glob("*/algorithm.py")), ids=lambda path: path.parent.name
 )
 def test_an_algorithm_knows_no_variants_of_itself(path):
     """What is ours or compared with it imports it. It fits on some pages."""
     room = f"llm_planning.planners.{path.parent.name}"
-    assert not imported(path) & {f"{room}.{one}" for one in ("plus", "baselines", "specs")}
+    assert not imported(path) & {f"{room}.{module}" for module in ("plus", "baselines", "specs")}
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 420
 
 

@@ -53,14 +53,14 @@ def test_domains_have_their_own_leads():
         for seed in range(2)
     ]
     runs = runs_of(result_record(result, attempts=1) for result in (*here, *there))
-    alone, two = leads(runs, by=("planner",))
+    alone, paired = leads(runs, by=("planner",))
     assert (alone.domain, alone.first, alone.second, alone.difference) == (
         "minecraft",
         ("cot",),
         None,
         None,
     )
-    assert (two.domain, two.first, two.second) == ("household", ("uct",), ("cot",))
+    assert (paired.domain, paired.first, paired.second) == ("household", ("uct",), ("cot",))
 
 
 def test_runs_that_cannot_be_paired_say_why():

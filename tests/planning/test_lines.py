@@ -21,7 +21,7 @@ ends = pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 
 
 def json_lines(*values, end="\n"):
-    return "".join(f"{json.dumps(one, ensure_ascii=False)}{end}" for one in values).encode()
+    return "".join(f"{json.dumps(value, ensure_ascii=False)}{end}" for value in values).encode()
 
 
 @ends
@@ -54,7 +54,7 @@ def test_traces(tmp_path, end):
     assert decode_trace(path.read_bytes()) == list(lines)
     read = read_trace(path)
     assert read.damage == ()
-    assert [one["text"] for one in read.events if one["type"] == "memory"] == [ODD]
+    assert [event["text"] for event in read.events if event["type"] == "memory"] == [ODD]
 
 
 @ends
@@ -82,4 +82,4 @@ def test_tables_of_results(tmp_path):
     columns = {"planner": [ODD, "b\r\nc"]}
     columns |= {key: ["1", "2"] for key in ("task", "seed", "status", "provenance")}
     path.write_bytes(to_csv([Column(name=n, kind="text", values=v) for n, v in columns.items()]))
-    assert [one["planner"] for one in read_export(path)] == [ODD, "b\r\nc"]
+    assert [row["planner"] for row in read_export(path)] == [ODD, "b\r\nc"]

@@ -71,10 +71,10 @@ def test_commands(planner, oracle):
     settings = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
     ended = invoke("run", planner, "--model", "none", "--json", *settings)
     assert ended.exit_code == 0, ended.stderr
-    said = json.loads(ended.stdout)
-    assert said["metrics"]["problem"] == "unseen novel-comp-3 1"
-    assert len(said["plan"]) == 2
-    assert said["metrics"]["simulations"] == (20 if planner in SEARCHES else 0)
+    report = json.loads(ended.stdout)
+    assert report["metrics"]["problem"] == "unseen novel-comp-3 1"
+    assert len(report["plan"]) == 2
+    assert report["metrics"]["simulations"] == (20 if planner in SEARCHES else 0)
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
@@ -96,7 +96,7 @@ async def test_what_is_seen_whole(planner):
     settings = small(planner, roles="rules")
     outcome = await run(planner, KnownHousehold(task), **settings)
     # The state is known, so nobody is asked where things are.
-    assert {one["role"] for one in outcome.trace["oracles"]} == {"prior"}
+    assert {oracle["role"] for oracle in outcome.trace["oracles"]} == {"prior"}
     if planner == "llm-mcts-plus":
         assert outcome.success
         assert len(outcome.plan) == outcome.metrics["optimum"]
@@ -114,9 +114,9 @@ async def test_equal_seeds_give_equal_outcomes(planner):
         beliefs = [event["belief"] for event in trace.events if event["type"] == "belief"]
         return outcome.plan, metrics, outcome.trace, outcome.text, beliefs
 
-    one, again, other = [await once(seed) for seed in (3, 3, 4)]
-    assert one == again
-    assert one[:3] != other[:3]
+    first, again, other = [await once(seed) for seed in (3, 3, 4)]
+    assert first == again
+    assert first[:3] != other[:3]
     if planner in SEARCHES:
         wide = {"width": 4, "simulations": 40}
         assert await once(3, **wide) == await once(3, **wide)
@@ -193,7 +193,7 @@ async def test_only_roles_that_are_asked_are_told(tmp_path, settings, roles):
     outcome = await run(
         "llm-mcts", tiny_task(tmp_path), roles="rules", simulations=5, moves=1, **settings
     )
-    assert {one["role"] for one in outcome.trace.get("oracles", ())} == roles
+    assert {oracle["role"] for oracle in outcome.trace.get("oracles", ())} == roles
     assert (outcome.metrics["questions"] > 0) == ("prior" in roles)
 
 
@@ -214,7 +214,7 @@ async def test_a_goal_that_is_read_rightly_makes_the_same_run():
     ]
     assert given.plan == asked.plan
     assert statistics(given) == statistics(asked)
-    assert [one["role"] for one in asked.trace["oracles"]] == ["goal", "prior", "position"]
+    assert [oracle["role"] for oracle in asked.trace["oracles"]] == ["goal", "prior", "position"]
 
 
 async def test_a_thing_that_is_in_sight_is_not_asked_about(tmp_path):
@@ -237,22 +237,22 @@ async def test_a_model_answers_both_roles(tmp_path):
         if "inside the chest" in choices:
             # Of no thing in particular it says nothing.
             known = "pear" in str(text)
-            return [0.0 if known and one == "inside the chest" else -9.0 for one in choices]
+            return [0.0 if known and choice == "inside the chest" else -9.0 for choice in choices]
         # Of π: it prefers what is about the pear, and the way to it.
         liked = ("grab the pear", "put the pear on the table", "open the chest")
-        return [log(0.9) if one in liked else log(0.1 / len(choices)) for one in choices]
+        return [log(0.9) if choice in liked else log(0.1 / len(choices)) for choice in choices]
 
     task = next(
-        one
+        drawn
         for number in range(1, 40)
-        if 0 in (one := tiny_task(tmp_path, number=number)).start.places[2]
+        if 0 in (drawn := tiny_task(tmp_path, number=number)).start.places[2]
     )
     for planner in SEARCHES:
         engine = ScriptedEngine({}, score=score)
         settings = {"state_prior": "exact", "examples": 0, "simulations": 60}
         with recording() as trace:
             outcome = await run(planner, task, engine=engine, **settings)
-        belief = next(one["belief"] for one in trace.events if one["type"] == "belief")
+        belief = next(event["belief"] for event in trace.events if event["type"] == "belief")
         assert max(belief["pear"], key=belief["pear"].get) == "inside the chest"
         assert outcome.success
         places = [text for text, choices in engine.scored if "inside the chest" in choices]
@@ -274,22 +274,22 @@ async def test_the_clock_bounds_a_decision(tmp_path, planner):
 
 async def test_how_answers_in_free_words_are_drawn(tmp_path):
     task = next(
-        one
+        drawn
         for number in range(1, 40)
-        if 0 in (one := tiny_task(tmp_path, number=number)).start.places[2]
+        if 0 in (drawn := tiny_task(tmp_path, number=number)).start.places[2]
     )
     engine = ScriptedEngine({"prior": "grab the pear", "position": "on the bench"})
     authors = {"top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.3}
     few = {"simulations": 2, "moves": 1, "position_samples": 2, "examples": 0}
     await run("llm-mcts", task, engine=engine, prior="cosine-each", **authors, **few)
     found = {
-        one.role: (
-            one.sampling.temperature,
-            one.sampling.top_p,
-            one.sampling.presence_penalty,
-            one.sampling.frequency_penalty,
+        request.role: (
+            request.sampling.temperature,
+            request.sampling.top_p,
+            request.sampling.presence_penalty,
+            request.sampling.frequency_penalty,
         )
-        for one in engine.requests
+        for request in engine.requests
     }
     assert found == {"prior": (0.6, 0.9, 0.5, 0.3), "position": (0.5, 0.9, 0.5, 0.3)}
 
@@ -324,7 +324,9 @@ async def test_only_useful_actions_are_searched(tmp_path):
 
     def about_others(outcome):
         every = {action for options in statistics(outcome) for action in options}
-        return [one for one in every if any(one.endswith(f"the {name}") for name in others)]
+        return [
+            action for action in every if any(action.endswith(f"the {name}") for name in others)
+        ]
 
     assert not about_others(plus)
     assert about_others(paper)
@@ -376,7 +378,9 @@ async def test_each_vote_errs_by_itself():
 
 
 async def test_a_model_is_asked_once_for_all_votes(tmp_path):
-    engine = ScriptedEngine({}, score=lambda text, choices: [-1.0 * len(one) for one in choices])
+    engine = ScriptedEngine(
+        {}, score=lambda text, choices: [-1.0 * len(choice) for choice in choices]
+    )
     outcome = await run(
         "llm-mcts-policy",
         tiny_task(tmp_path),
@@ -425,21 +429,21 @@ async def test_systematic_errors_stay_in_a_situation():
     world = by_law("seen", "comp", 2)
     outcome = await run("llm-mcts-policy", world, roles=SYSTEMATIC, choice="argmax", seed=3)
     state, belief = world.start(0), world.first_belief(world.start(0))
-    said = {}
+    answers = {}
     for options, action in zip(statistics(outcome), outcome.plan, strict=True):
         wrong = str(best_action(belief, world.expert)) != max(options, key=lambda a: options[a][2])
-        assert said.setdefault(situation_of(belief), wrong) == wrong
-        chosen = next(one for one in world.actions(state) if str(one) == action)
+        assert answers.setdefault(situation_of(belief), wrong) == wrong
+        chosen = next(listed for listed in world.actions(state) if str(listed) == action)
         state = world.rules.after(state, chosen)
         belief = belief.after(world.rules.observe(state))
-    assert set(said.values()) == {True, False}
+    assert set(answers.values()) == {True, False}
 
 
 # REFUSED -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("planner", "setting", "said"),
+    ("planner", "setting", "message"),
     [
         ("llm-mcts", "rollouts=0", "setting rollouts='0' is not possible: Input should be greater"),
         ("llm-mcts", "ask=third", "setting ask='third' is not possible: Input should be 'second'"),
@@ -459,10 +463,10 @@ async def test_systematic_errors_stay_in_a_situation():
         ),
     ],
 )
-def test_what_is_not_possible_is_one_line(planner, setting, said):
+def test_what_is_not_possible_is_one_line(planner, setting, message):
     ended = invoke("run", planner, "--model", "none", "--set", setting)
     assert ended.exit_code == 2
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert ended.stderr.startswith("error: ")
     assert ended.stderr.count("\n") == 1
 

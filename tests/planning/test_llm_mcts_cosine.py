@@ -98,8 +98,10 @@ async def test_what_is_asked_and_embedded_once(wording):
     later = Situation((Turn("", "close the fridge"),), "You are in the kitchen.", ACTIONS[:2])
     await asyncio.gather(policy(HERE), policy(later), policy(HERE))
     assert policy.questions == 2
-    assert [one.sample for one in engine.requests] == [0, 1, 0, 1]
-    assert {(one.sampling.temperature, one.sampling.seed) for one in engine.requests} == {(0.6, 7)}
+    assert [request.sample for request in engine.requests] == [0, 1, 0, 1]
+    assert {
+        (request.sampling.temperature, request.sampling.seed) for request in engine.requests
+    } == {(0.6, 7)}
     assert sorted(text for texts in engine.embedded for text in texts) == sorted(PLANE)
 
 
@@ -127,14 +129,14 @@ def test_the_language_of_an_answer(tmp_path):
         state = task.start
         for action in task.rules.actions(state):
             assert re.fullmatch(free, str(action)), action
-    for said in (
+    for answer in (
         "put the Chinese food inside the fridge",
         "walk to the dining room",
         "put the very red apple on the old kitchen table",
     ):
-        assert re.fullmatch(free, said), said
-    for said in ("put the apple", "walk to the", "eat the apple", "grab the apple."):
-        assert not re.fullmatch(free, said), said
+        assert re.fullmatch(free, answer), answer
+    for answer in ("put the apple", "walk to the", "eat the apple", "grab the apple."):
+        assert not re.fullmatch(free, answer), answer
     odd = "put the TV remote control 2 on the dining room kitchen counter 2"
     assert not re.fullmatch(free, odd)
     assert language(["walk to the TV", odd]).max_bytes >= len(odd)
@@ -155,36 +157,36 @@ class Words(ScriptedEngine):
         self.embedded.append(tuple(texts))
         words = ("Put", "apple", "inside", "fridge")
         found = (re.findall(r"\w+", text) for text in texts)
-        return np.array([[float(word in said) for word in words] for said in found])
+        return np.array([[float(word in text) for word in words] for text in found])
 
 
 async def test_the_most_similar_instructions():
     engine = Words({})
     found = await similar_instances(APPLE, k=3, engine=engine)
     # Of instructions with the same of these words, the first comes first.
-    assert [instruction_of(one) for one in found] == [
+    assert [instruction_of(example) for example in found] == [
         "Put one apple inside the fridge and one folder on the bed.",
         "Put one chocolate syrup on the coffee table and one apple inside the fridge.",
         "Put one bar soap inside the bathroom cabinet and one apple inside the fridge.",
     ]
     assert len(engine.embedded[0]) == 201
     numbers = {f"seen training {number}" for number in prompt_numbers(seed=1)}
-    assert {one.task.name for one in found} <= numbers
+    assert {example.task.name for example in found} <= numbers
 
 
 async def test_examples_are_laid_out_like_a_question():
     found = await similar_instances(APPLE, k=2, engine=Words({}))
     examples = worked_examples(found)
     assert [action for _, action in examples] == ["walk to the bedroom", "walk to the fridge"]
-    for (told, action), one, share in zip(examples, found, (1 / 4, 3 / 4), strict=True):
-        step = int(share * len(one.actions))
-        world, state = Household(one.task), one.states[step]
-        past = tuple(Turn("", str(done)) for done in one.actions[:step])
+    for (question, action), example, share in zip(examples, found, (1 / 4, 3 / 4), strict=True):
+        step = int(share * len(example.actions))
+        world, state = Household(example.task), example.states[step]
+        past = tuple(Turn("", str(done)) for done in example.actions[:step])
         asked = Situation(past, world.observe(state), tuple(map(str, world.actions(state))))
         system, user = ActWording(world, examples=()).action(asked, dashes=1)
         layout = f"{system.content}\n{user.content}".replace("\n\n", "\n")
-        assert f"\n{told}\nChoose an allowed action.\n" in layout
-        assert (action, step) == (str(one.actions[step]), state.steps)
+        assert f"\n{question}\nChoose an allowed action.\n" in layout
+        assert (action, step) == (str(example.actions[step]), state.steps)
 
 
 def test_examples_follow_the_goal_and_precede_it(wording):
@@ -201,7 +203,7 @@ def test_examples_follow_the_goal_and_precede_it(wording):
 @pytest.mark.slow
 async def test_the_bundled_model_answers(engine):
     found = await similar_instances(APPLE, k=3, engine=engine)
-    assert all("apple" in instruction_of(one) for one in found)
+    assert all("apple" in instruction_of(example) for example in found)
     task = TaskMaker(bundled_home("unseen")).task("simple", 1, seed=1)
     world = Household(task)
     asked = Situation(

@@ -28,7 +28,7 @@ def lost(world, action, liked, *, believed):
     """Why an action is lost at the start, where the pear is believed to be at one place."""
     prior = [[float(place == believed) for place in range(4)]] * 2
     state = world.start(0)
-    options = tuple(ActionStatistics(one, float(one == liked)) for one in (action, liked))
+    options = tuple(ActionStatistics(name, float(name == liked)) for name in (action, liked))
     belief = world.first_belief(state, prior)
     return loss_of(action, Decision(options), state=state, belief=belief, world=world)
 
@@ -46,12 +46,12 @@ def test_why_an_action_is_lost(world):
 
 def test_without_a_policy_the_fault_is_the_searchs(world):
     state, belief = world.start(0), world.first_belief(world.start(0))
-    names = [str(one) for one in world.rules.actions(state)]
-    options = tuple(ActionStatistics(one, 1 / len(names)) for one in names)
+    names = [str(action) for action in world.rules.actions(state)]
+    options = tuple(ActionStatistics(name, 1 / len(names)) for name in names)
     useless = "walk to the table"
-    told = {"state": state, "belief": belief, "world": world}
+    parts = {"state": state, "belief": belief, "world": world}
     assert useless in names
-    assert loss_of(useless, Decision(options), **told) == "search"
+    assert loss_of(useless, Decision(options), **parts) == "search"
 
 
 def test_a_run_has_the_class_of_most_of_its_lost_actions(world):
@@ -60,11 +60,11 @@ def test_a_run_has_the_class_of_most_of_its_lost_actions(world):
     belief = world.first_belief(state, prior)
 
     def metrics(*actions, success=False, misread=False):
-        decision = [Decision((ActionStatistics(one, 1.0),)) for one in actions]
-        moves = [(one, state) for one in actions]
+        decision = [Decision((ActionStatistics(action, 1.0),)) for action in actions]
+        moves = [(action, state) for action in actions]
         beliefs = [belief] * len(actions)
-        told = {"world": world, "success": success, "misread": misread}
-        return failure_metrics(moves, decision, beliefs, **told)
+        parts = {"world": world, "success": success, "misread": misread}
+        return failure_metrics(moves, decision, beliefs, **parts)
 
     good, wrong, useless = "walk to the hall", "walk to the fridge", "walk to the table"
     counts = {"lost_policy": 1, "lost_model": 2, "lost_search": 0}

@@ -53,8 +53,8 @@ async def test_a_model_writes_predicates_of_the_home():
 
 
 async def test_what_is_said_again_counts_once():
-    said = '{"goal":[[1,"apple","fridge"],[2,"apple","fridge"],[1,"apple","sofa"]]}'
-    read = await read_by(ScriptedEngine({"goal": said}))
+    answer = '{"goal":[[1,"apple","fridge"],[2,"apple","fridge"],[1,"apple","sofa"]]}'
+    read = await read_by(ScriptedEngine({"goal": answer}))
     assert read == (Wanted("apple", "fridge", 1), Wanted("apple", "sofa", 1))
 
 
@@ -144,10 +144,10 @@ def test_an_observation_of_the_same_rules_stays():
 def test_a_goal_that_the_home_cannot_meet(tmp_path):
     """The home has a second apple only where the real goal names apples."""
     home = flat(tmp_path)
-    two = (Wanted("apple", "chest", 2),)
-    as_read(Household(own_task(home, "one apple in the fridge")), two)
+    pair = (Wanted("apple", "chest", 2),)
+    as_read(Household(own_task(home, "one apple in the fridge")), pair)
     with pytest.raises(GoalError, match="wants two apples, but the home has one apple"):
-        as_read(Household(own_task(home, "the pear on the table")), two)
+        as_read(Household(own_task(home, "the pear on the table")), pair)
 
 
 def test_a_belief_is_never_without_a_place(tmp_path):

@@ -88,9 +88,9 @@ def test_odd_names_of_a_home_can_be_drawn():
         },
         "odd",
     )
-    said = "on the den table 2, on the tv stand, on the den table 2"
-    assert re.fullmatch(language(home).regex, said)
-    assert len(said) <= language(home).max_bytes
+    answer = "on the den table 2, on the tv stand, on the den table 2"
+    assert re.fullmatch(language(home).regex, answer)
+    assert len(answer) <= language(home).max_bytes
     assert not re.fullmatch(language(home).regex, "on the den table 3")
 
 

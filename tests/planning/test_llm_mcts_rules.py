@@ -37,7 +37,7 @@ def oracle(kind="systematic", rate=0.7, seed=1):
 
 async def pi(asked, question):
     """Action -> π."""
-    shares = [exp(one) for one in await asked(question)]
+    shares = [exp(logprob) for logprob in await asked(question)]
     assert sum(shares) == pytest.approx(1)
     return dict(zip(question.actions, shares, strict=True))
 
@@ -101,15 +101,15 @@ async def test_the_share_of_wrong_situations(kind, rate):
 
 async def test_wrong_actions_are_any_of_the_others():
     asked = oracle(rate=0.0)
-    found = Counter([wrong_one(await pi(asked, choice(one))) for one in range(2000)])
+    found = Counter([wrong_one(await pi(asked, choice(index))) for index in range(2000)])
     assert found.keys() == set(ACTIONS) - {RIGHT}
     assert min(found.values()) > 400
 
 
 async def test_systematic_errors_stay():
-    one, other = oracle(), oracle()
-    before = [await pi(one, choice(situation)) for situation in range(50)]
-    assert [await pi(one, choice(situation)) for situation in range(50)] == before
+    first, other = oracle(), oracle()
+    before = [await pi(first, choice(situation)) for situation in range(50)]
+    assert [await pi(first, choice(situation)) for situation in range(50)] == before
     # Not even the order of the questions changes them.
     backwards = [await pi(other, choice(situation)) for situation in reversed(range(50))]
     assert backwards[::-1] == before
@@ -134,7 +134,7 @@ async def test_other_actions_do_not_change_a_systematic_error():
 async def test_independent_errors_are_drawn_anew():
     asked = oracle("independent")
     again = [wrong_one(await pi(asked, choice(7))) for _ in range(400)]
-    assert is_a_share_of(0.3, sum(one is not None for one in again), 400)
+    assert is_a_share_of(0.3, sum(wrong is not None for wrong in again), 400)
     assert len(set(again)) == 5
 
 
@@ -183,8 +183,8 @@ def test_several_hidden_things_are_all_where_they_are_likeliest(tmp_path):
     found = likeliest(belief, expert)
     assert found.places == ((0, 1), (), (), ())
     alike = [
-        belief.certain.with_thing(0, one).with_thing(1, other)
-        for one in (FRIDGE, CHEST)
+        belief.certain.with_thing(0, place).with_thing(1, other)
+        for place in (FRIDGE, CHEST)
         for other in (FRIDGE, CHEST)
     ]
     assert expert.length(found) == min(map(expert.length, alike))
@@ -221,7 +221,9 @@ def test_situations_are_what_an_oracle_may_depend_on(tmp_path):
     rules = task.rules
     found = {}
     for seed in range(20):
-        states = [one for one, *_ in walk(rules, rules.start(Random(seed)), steps=25, seed=seed)]
+        states = [
+            state for state, *_ in walk(rules, rules.start(Random(seed)), steps=25, seed=seed)
+        ]
         belief = Belief.at_start(rules, rules.law, rules.observe(states[0]))
         for state in states:
             belief = belief if state is states[0] else belief.after(rules.observe(state))
@@ -241,13 +243,11 @@ def test_situations_are_what_an_oracle_may_depend_on(tmp_path):
 
 def test_things_that_no_goal_names_are_no_part_of_a_situation(tmp_path):
     rules = tiny_task(tmp_path).rules
-    one, other = (
+    states = [
         State(0, NOWHERE, 0, (), ((), tuple([1] * here), (0,), tuple([1] * (1 - here))))
         for here in (0, 1)
-    )
-    first, second = (
-        Belief.at_start(rules, rules.law, rules.observe(state)) for state in (one, other)
-    )
+    ]
+    first, second = (Belief.at_start(rules, rules.law, rules.observe(state)) for state in states)
     assert first.now.shown != second.now.shown
     assert situation_of(first) == situation_of(second)
 

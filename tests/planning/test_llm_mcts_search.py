@@ -178,16 +178,16 @@ def distances(rules, state):
         if state not in after:
             after[state] = [rules.after(state, a)._replace(steps=0) for a in rules.actions(state)]
             waiting += after[state]
-            for one in after[state]:
-                before[one].append(state)
+            for following in after[state]:
+                before[following].append(state)
     found = {state: 0 for state in after if rules.success(state)}
     nearest = deque(found)
     while nearest:
         state = nearest.popleft()
-        for one in before[state]:
-            if one not in found:
-                found[one] = found[state] + 1
-                nearest.append(one)
+        for previous in before[state]:
+            if previous not in found:
+                found[previous] = found[state] + 1
+                nearest.append(previous)
     assert found.keys() == after.keys()
     return found
 
@@ -269,10 +269,10 @@ def test_regret_by_hand(tmp_path):
     # The pear is on the bench: hall, pear, grab, kitchen, table, put. V = γ^5.
     # In the chest: hall, chest, open, grab, kitchen, table, put. V = γ^6.
     # In the fridge: fridge, open, grab, table, put. V = γ^4. Walking to the hall costs two more.
-    bench, chest, fridge = (in_the_kitchen(one) for one in (BENCH, CHEST, FRIDGE))
-    assert [value.of(one) for one in (bench, chest, fridge)] == [GAMMA**5, GAMMA**6, GAMMA**4]
-    hall = next(one for one in rules.actions(bench) if str(one) == "walk to the hall")
-    pairs = [(one, rules.after(one, hall)) for one in (bench, chest, fridge)]
+    bench, chest, fridge = (in_the_kitchen(place) for place in (BENCH, CHEST, FRIDGE))
+    assert [value.of(state) for state in (bench, chest, fridge)] == [GAMMA**5, GAMMA**6, GAMMA**4]
+    hall = next(action for action in rules.actions(bench) if str(action) == "walk to the hall")
+    pairs = [(state, rules.after(state, hall)) for state in (bench, chest, fridge)]
     tails = [R * value.of(after) for _, after in pairs]
     assert tails == pytest.approx([R * GAMMA**n for n in (4, 5, 5)])
     edge, root = walked([0, 0, 0], tails, by_regret(value, gamma=GAMMA, reward=R), states=pairs)
@@ -288,7 +288,7 @@ async def test_a_regret_is_never_above_0(tmp_path):
     backup = by_regret(value, gamma=GAMMA, reward=R)
     for states in ([in_the_kitchen(CHEST)], [in_the_kitchen(CHEST), in_the_kitchen(FRIDGE)]):
         for late in (0, 20):
-            drawn = [one._replace(steps=late) for one in states]
+            drawn = [state._replace(steps=late) for state in states]
             root = await searched(
                 home_model(rules, drawn), simulations=300, backup=backup, max_depth=None
             )
@@ -317,13 +317,13 @@ def test_regrets_rank_actions_as_mean_returns_do(tmp_path):
         for p, state in drawn:
             after = rules.after(state, action)
             tail = R * value.of(after)
-            one, root = walked([0], [tail], by_sums(gamma=GAMMA), states=[(state, after)])
-            mean += p * one.value
+            statistics, root = walked([0], [tail], by_sums(gamma=GAMMA), states=[(state, after)])
+            mean += p * statistics.value
             other, _ = walked(
                 [0], [tail], by_regret(value, gamma=GAMMA, reward=R), states=[(state, after)]
             )
             regret += p * other.value
-            assert root.value == one.value
+            assert root.value == statistics.value
         differences.append(mean - regret)
     assert len(differences) >= 3
     assert differences == pytest.approx([differences[0]] * len(differences))
@@ -346,7 +346,7 @@ async def rolled_out(rules, *, each, width, seed=5, simulations=64):
 
 async def test_the_same_seed_gives_the_same_tree(tmp_path):
     rules = tiny_task(tmp_path).rules
-    one, again, other = [
+    first, again, other = [
         numbers(await rolled_out(rules, each=4, width=8, seed=seed)) for seed in (5, 5, 6)
     ]
-    assert one == again != other
+    assert first == again != other

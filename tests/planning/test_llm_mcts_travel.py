@@ -36,8 +36,8 @@ LEGS = "AB AC BD CD DE BA"
 def world(start="Aa", goal="Ee", legs=LEGS):
     names = sorted({letter for leg in legs.split() for letter in leg})
     cities = [
-        City(key=one, name=one + one.lower(), country="XX", population=1000 - i)
-        for i, one in enumerate(names)
+        City(key=name, name=name + name.lower(), country="XX", population=1000 - i)
+        for i, name in enumerate(names)
     ]
     return Travel(FlightGraph(cities, map(tuple, legs.split())), Pair(start, goal))
 
@@ -53,7 +53,7 @@ def knowledge(graph, kind, *, seed):
     return Oracle("flights", knowledge_rule(graph), errors=errors, seed=seed)
 
 
-def said(*cities):
+def listing(*cities):
     return json.dumps({"cities": cities}, separators=(",", ":"))
 
 
@@ -61,7 +61,7 @@ def said(*cities):
 
 
 def test_l_policy_asks_once_and_flies():
-    engine = ScriptedEngine({"route": said("AA", "Cc", "Dd", "Ee")})
+    engine = ScriptedEngine({"route": listing("AA", "Cc", "Dd", "Ee")})
     outcome = run("l-policy", engine=engine)
     (request,) = engine.requests
     assert request.prompt[1].content == "From Aa to Ee."
@@ -87,7 +87,7 @@ def test_l_policy_asks_once_and_flies():
     ],
 )
 def test_an_answer_with_a_fault_is_wrong(cities, failure, flown):
-    outcome = run("l-policy", engine=ScriptedEngine({"route": said(*cities)}))
+    outcome = run("l-policy", engine=ScriptedEngine({"route": listing(*cities)}))
     assert (outcome.success, outcome.metrics["failure"]) == (False, failure)
     assert outcome.metrics["options_executed"] == flown
 
@@ -106,10 +106,10 @@ def asked(flights, calls):
 def test_l_model_looks_at_cities_in_the_order_in_which_they_are_reached():
     lists = {"Aa": ("Bb", "Cc"), "Bb": ("Dd", "Aa"), "Cc": ("Dd",), "Dd": ("Ee",)}
     engine = ScriptedEngine(
-        {"flights": lambda one: said(*lists[one.prompt[1].content[len(FROM) : -1]])}
+        {"flights": lambda request: listing(*lists[request.prompt[1].content[len(FROM) : -1]])}
     )
     outcome = run("l-model", engine=engine, width=1)
-    assert [one.prompt[1].content for one in engine.requests] == [
+    assert [request.prompt[1].content for request in engine.requests] == [
         f"{FROM}Aa:",
         f"{FROM}Bb:",
         f"{FROM}Cc:",
@@ -130,8 +130,8 @@ def test_a_whole_level_at_once_gives_the_same_journey(seed, kind):
         found = []
         for width in (1, 5, 1000):
             known = knowledge(where.graph, kind, seed=seed)
-            one = asyncio.run(uniform_cost(known, where.pair, expansions=cap, width=width))
-            found.append((one.cities, one.expansions, one.reached, list(one.flights)))
+            narrow = asyncio.run(uniform_cost(known, where.pair, expansions=cap, width=width))
+            found.append((narrow.cities, narrow.expansions, narrow.reached, list(narrow.flights)))
         assert found[0] == found[1] == found[2]
 
 
@@ -163,7 +163,7 @@ def test_the_search_ends_at_its_cap_and_where_nothing_is_named():
 def test_a_name_that_is_no_city_is_a_leg_that_does_not_exist():
     lists = {"Aa": ("Xanadu", "Bb"), "Xanadu": ("Ee",), "Bb": ()}
     engine = ScriptedEngine(
-        {"flights": lambda one: said(*lists[one.prompt[1].content[len(FROM) : -1]])}
+        {"flights": lambda request: listing(*lists[request.prompt[1].content[len(FROM) : -1]])}
     )
     outcome = run("l-model", engine=engine)
     assert outcome.trace["cities"] == ["Aa", "Xanadu", "Ee"]
@@ -194,7 +194,7 @@ def test_one_city_in_five_is_known_wrongly_and_stays_so(large, kind):
     assert 0.15 < len(wrong) / 725 < 0.25
     assert wrong == wrong_cities(large.graph, kind)
     for city, flights in wrong.items():
-        false = [one for one in flights if not large.graph.is_direct(city, one)]
+        false = [flight for flight in flights if not large.graph.is_direct(city, flight)]
         real = len(large.graph.flights[city])
         assert city not in flights
         assert {
@@ -243,12 +243,12 @@ def test_the_language_has_the_shortest_journey_however_long_it_and_its_names_are
     names = [
         f"{letter} of the Hartsfield Jackson Atlanta International" for letter in "ABCDEFGHIJKL"
     ]
-    cities = [City(key=one[0], name=one, country="XX", population=9) for one in names]
+    cities = [City(key=name[0], name=name, country="XX", population=9) for name in names]
     graph = FlightGraph(cities, pairwise("ABCDEFGHIJKL"))
     where = Travel(graph, Pair(names[0], names[-1]))
     for name, script in (
-        ("l-policy", {"route": said(*names)}),
-        ("l-model", {"flights": {one: said(*graph.flights[one]) for one in names}}),
+        ("l-policy", {"route": listing(*names)}),
+        ("l-model", {"flights": {name: listing(*graph.flights[name]) for name in names}}),
     ):
         engine = ScriptedEngine({role: answering(script[role]) for role in script})
         outcome = run(name, engine=engine, where=where)
@@ -274,7 +274,7 @@ def answering(script):
 
 
 def test_rules_cannot_name_what_no_answer_can():
-    cities = [City(key=one, name=one, country="XX", population=9) for one in ("Oslo", "東京")]
+    cities = [City(key=name, name=name, country="XX", population=9) for name in ("Oslo", "東京")]
     where = Travel(FlightGraph(cities, [("Oslo", "東京")]), Pair("Oslo", "東京"))
     for name in ("l-policy", "l-model"):
         with pytest.raises(DomainError, match="rules name 'fly to 東京', which no answer can"):

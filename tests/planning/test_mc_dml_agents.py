@@ -152,7 +152,7 @@ async def test_the_papers_prior_by_hand():
 
     engine = ScriptedEngine({}, score=by_label)
     outcome = await play("mc-dml-no-mc-dp", engine, moves=1, prior="index")
-    pi = {one["action"]: one["prior"] for one in outcome.trace["moves"][0]["root"]}
+    pi = {option["action"]: option["prior"] for option in outcome.trace["moves"][0]["root"]}
     weight = math.exp(2.0 / 5.0)
     assert pi["open trap door"] == pytest.approx(weight / (weight + 5))
 
@@ -165,10 +165,10 @@ async def test_the_prior_is_asked_for_as_set():
         ({"prior": "uniform"}, 1.0),
     ):
         outcome = await play("mc-dml-no-mc-dp", an_engine(), moves=1, **given)
-        pi = {one["action"]: one["prior"] for one in outcome.trace["moves"][0]["root"]}
+        pi = {option["action"]: option["prior"] for option in outcome.trace["moves"][0]["root"]}
         assert pi["open trap door"] == pytest.approx(weight / (weight + 5))
     mixed = await play("mc-dml-no-mc-dp", an_engine(), moves=1, prior_mixture=0.5)
-    pi = {one["action"]: one["prior"] for one in mixed.trace["moves"][0]["root"]}
+    pi = {option["action"]: option["prior"] for option in mixed.trace["moves"][0]["root"]}
     share = math.exp(2.0) / (math.exp(2.0) + 5)
     assert pi["open trap door"] == pytest.approx(0.5 * share + 0.5 / 6)
 
@@ -244,7 +244,7 @@ async def test_hidden_states_are_not_for_these_planners(name):
 
 
 def test_walkthroughs_are_for_worlds_that_have_one():
-    lacking = {spec.name for spec in SPECS for one in spec.needs if missing_members(Cliff, one)}
+    lacking = {spec.name for spec in SPECS for need in spec.needs if missing_members(Cliff, need)}
     assert lacking == {"walkthrough"}
-    assert not any(missing_members(TextGameDomain, one) for spec in SPECS for one in spec.needs)
+    assert not any(missing_members(TextGameDomain, need) for spec in SPECS for need in spec.needs)
     assert AGENTS["walkthrough"].settings is NoSettings

@@ -68,7 +68,7 @@ def test_all_of_them_together():
 async def test_a_death_costs_in_the_search_and_not_in_the_score(given, action):
     outcome = await played(a_bait(), **given)
     assert outcome.plan[0] == action
-    q = {one["action"]: one["Q"] for one in outcome.trace["moves"][0]["root"]}
+    q = {option["action"]: option["Q"] for option in outcome.trace["moves"][0]["root"]}
     assert q == {"a": given.get("death_reward", 3), "b": 1.0}
     assert outcome.metrics["score"] == {"a": 3.0, "b": 1.0}[action]
 
@@ -89,8 +89,8 @@ async def test_returns_are_weighted_by_their_softmax_by_hand():
     )
     root = (await searched(game, parts)).root
     returns = [8.0, 8.0, 0.0] if root.edges[0].moments.count(8.0) == 2 else [8.0, 0.0, 0.0]
-    weights = [math.exp(one / 10) for one in returns]
-    expected = sum(w * one for w, one in zip(weights, returns, strict=True)) / sum(weights)
+    weights = [math.exp(value / 10) for value in returns]
+    expected = sum(w * value for w, value in zip(weights, returns, strict=True)) / sum(weights)
     assert root.edges[0].value == pytest.approx(expected)
     assert expected > sum(returns) / 3
     mean = await played(a_bait(), values="mean", death_reward=-10)
@@ -110,7 +110,9 @@ async def test_reflections_at_failures_or_at_any_end(reflect_at, lessons):
         select=select_by_puct(c=20.0),
     )
     await searched(a_bait(), parts)
-    ends = ["lost" if "died" in one.last.text else "won" for one in reflect.trajectories]
+    ends = [
+        "lost" if "died" in trajectory.last.text else "won" for trajectory in reflect.trajectories
+    ]
     assert sorted(ends) == sorted(lessons)
 
 
@@ -141,7 +143,7 @@ async def test_where_nothing_is_valid_one_stops_or_waits_says_yes_or_no():
     waited = await played(a_cellar(), stuck="wait")
     assert (waited.plan, waited.success) == (("down", "wait", "go"), True)
     in_the_cellar = waited.trace["moves"][1]["root"]
-    assert [one["action"] for one in in_the_cellar] == ["wait", "yes", "no"]
+    assert [option["action"] for option in in_the_cellar] == ["wait", "yes", "no"]
     assert waited.trace["moves"][0]["root"][0]["Q"] > 0
 
 
@@ -175,5 +177,5 @@ async def test_a_search_asks_with_the_set_absence():
             score=lambda prompt, labels: [0.0] * len(labels),
         )
         outcome = await played(game, engine=engine, prior_absent=absent, moves=1)
-        found[absent] = min(one["prior"] for one in outcome.trace["moves"][0]["root"])
+        found[absent] = min(option["prior"] for option in outcome.trace["moves"][0]["root"])
     assert found[-5] > found[-10] > 0

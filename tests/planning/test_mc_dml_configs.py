@@ -35,18 +35,18 @@ def digest(value):
 
 def of_trials(sweep):
     """What is run, without how the model is configured."""
-    said = [{**trial.to_json(), "engines": None} for trial in trials(sweep)]
-    return {"trials": len(said), "sweep": digest(said)}
+    records = [{**trial.to_json(), "engines": None} for trial in trials(sweep)]
+    return {"trials": len(records), "sweep": digest(records)}
 
 
 def of_figures(table):
     """What the paper prints, row by row and column by column."""
     rows = [
-        [row.label, [[key, printed_value(one)] for key, one in row.published.items()]]
+        [row.label, [[key, printed_value(figure)] for key, figure in row.published.items()]]
         for row in PAPER.table(table).rows
         if row.published
     ]
-    cited = [one.key for one in PAPER.table(table).columns if one.cited]
+    cited = [column.key for column in PAPER.table(table).columns if column.cited]
     return {"figures": digest([rows, cited])} if rows else {}
 
 
@@ -101,8 +101,12 @@ def test_the_first_search_of_puct_rl_is_puct_with_a_uniform_policy_at_depth_10()
     played = [settings_of(trial) for trial in trials("table2") if trial.planner == "mc-dml-puct"]
     assert len(played) == 3
     papers = {"d_min": 10, "d_max": 10, "moves": 50, "simulations_per_action": 50, "C": None}
-    assert all(one.items() >= papers.items() and "prior" not in one for one in played)
-    (column,) = [one for one in PAPER.table("table2").columns if one.key == "puct-rl-search"]
+    assert all(
+        settings.items() >= papers.items() and "prior" not in settings for settings in played
+    )
+    (column,) = [
+        column for column in PAPER.table("table2").columns if column.key == "puct-rl-search"
+    ]
     assert column.where == {"planner": ("mc-dml-puct",), "settings.d_max": (10,)}
     assert PAPER.table("table2").rows[0].published[column.key] == "31.9 ± 1.4"
 
@@ -128,7 +132,7 @@ def test_table_5_is_of_the_papers_games_and_another_of_those_that_are_here():
     assert {trial.task for trial in trials("table5")} == JERICHO
     assert not {trial.task for trial in trials("generated")} & JERICHO
     papers, ours = (
-        [one.key for one in PAPER.table(table).columns] for table in ("table5", "generated")
+        [column.key for column in PAPER.table(table).columns] for table in ("table5", "generated")
     )
     assert papers == ours
 
@@ -146,7 +150,7 @@ async def test_every_metric_that_is_measured_is_reported(planner, tables):
     world = trap_door()
     outcome = await spec.run(run_in(world, spec.settings.read(given), ScriptedEngine({})))
     for table in tables:
-        for one in PAPER.table(table).columns:
-            for field in one.measure.fields if one.measure else ():
+        for column in PAPER.table(table).columns:
+            for field in column.measure.fields if column.measure else ():
                 if field.startswith("metrics."):
                     assert field.removeprefix("metrics.") in outcome.metrics

@@ -145,11 +145,11 @@ async def test_a_game_is_played_until_it_ends(actions, moves, ending, score, tur
 
 
 async def rounds_of(lessons, choose, **settings):
-    told = []
+    memories = []
 
     async def reflect(trajectory):
-        told.append(trajectory)
-        return lessons[len(told) - 1]
+        memories.append(trajectory)
+        return lessons[len(memories) - 1]
 
     rounds = await play_rounds(
         the_trap_door(),
@@ -158,31 +158,31 @@ async def rounds_of(lessons, choose, **settings):
         settings=ReflectionAgentSettings(history=20, **settings),
         seed=0,
     )
-    return rounds, told
+    return rounds, memories
 
 
 async def test_reflections_follow_each_round_but_the_last():
     lessons = ["First lesson.", "Second lesson.", "Third lesson."]
-    rounds, told = await rounds_of(lessons, in_order(FALL))
-    assert [one.reflections for one in rounds] == [tuple(lessons[:i]) for i in range(4)]
-    assert len(told) == 3
-    assert [turn.action for turn in told[0].turns] == list(FALL)
-    assert "dead" in told[0].last.text
+    rounds, memories = await rounds_of(lessons, in_order(FALL))
+    assert [played.reflections for played in rounds] == [tuple(lessons[:i]) for i in range(4)]
+    assert len(memories) == 3
+    assert [turn.action for turn in memories[0].turns] == list(FALL)
+    assert "dead" in memories[0].last.text
 
 
 async def test_equal_reflections_are_kept_once():
-    rounds, told = await rounds_of(["The same."] * 3, in_order(FALL))
-    assert [one.reflections for one in rounds] == [(), *[("The same.",)] * 3]
-    assert len(told) == 3
+    rounds, memories = await rounds_of(["The same."] * 3, in_order(FALL))
+    assert [played.reflections for played in rounds] == [(), *[("The same.",)] * 3]
+    assert len(memories) == 3
 
 
 async def test_a_round_that_is_won_is_the_last():
     def choose(situation):
         return in_order(TrapDoor.walkthrough if situation.reflections else FALL)(situation)
 
-    rounds, told = await rounds_of([LESSON], choose)
-    assert [one.trajectory.ending for one in rounds] == [Ending.FAILURE, Ending.VICTORY]
-    assert len(told) == 1
+    rounds, memories = await rounds_of([LESSON], choose)
+    assert [played.trajectory.ending for played in rounds] == [Ending.FAILURE, Ending.VICTORY]
+    assert len(memories) == 1
 
 
 def falling(text, choices):

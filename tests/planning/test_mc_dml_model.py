@@ -114,7 +114,9 @@ async def test_a_new_reflection_costs_only_the_end_of_the_prompt(engine):
     await prior(before)
     after = replace(before, reflections=(LESSON,))
     labels = Labels(engine).of(len(before.actions))
-    prompts = [engine.encode(ASKED.label(one, labels)).token_ids for one in (before, after)]
+    prompts = [
+        engine.encode(ASKED.label(situation, labels)).token_ids for situation in (before, after)
+    ]
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*prompts, strict=False)))
     spent = metered.usage["prior"]
     await prior(after)

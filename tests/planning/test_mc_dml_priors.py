@@ -128,8 +128,8 @@ async def test_sample_counts_its_draws():
 
 
 async def test_verbal_reads_chances_and_the_first_of_repeats():
-    said = '{"actions":[["3",50],["2",20],["3",1]]}'
-    engine = ScriptedEngine({"prior": said})
+    answer = '{"actions":[["3",50],["2",20],["3",1]]}'
+    engine = ScriptedEngine({"prior": answer})
     pi = await make_prior("verbal", engine)(situation())
     weights = [math.exp(-2.0), 0.2**0.2, 0.5**0.2]
     assert pi == pytest.approx([weight / sum(weights) for weight in weights])

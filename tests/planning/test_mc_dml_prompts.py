@@ -46,18 +46,18 @@ def text(chat):
 
 def test_reflections_change_only_what_follows_the_actions():
     for ask in (ask_action, lambda s: ask_label(s, "AB"), lambda s: ask_several(s, "AB")):
-        told = [text(ask(situation(reflections=r))) for r in ((), (LESSON,), ("Go up at once.",))]
-        shared = told[0].partition("light lamp")[0] + "light lamp\n\n"
-        assert all(one.startswith(shared) for one in told)
-        assert len(set(told)) == 3
+        texts = [text(ask(situation(reflections=r))) for r in ((), (LESSON,), ("Go up at once.",))]
+        shared = texts[0].partition("light lamp")[0] + "light lamp\n\n"
+        assert all(prompt.startswith(shared) for prompt in texts)
+        assert len(set(texts)) == 3
 
 
 def test_siblings_share_what_was_before():
-    one = text(ask_action(situation()))
+    first = text(ask_action(situation()))
     other = text(
         ask_action(situation(memory=(GameTurn(HALL, "wait", 1.0, 1.0),), actions=("go up",)))
     )
-    shared = one.partition("> ")[0] + "> "
+    shared = first.partition("> ")[0] + "> "
     assert shared.count("A hall.") == 1
     assert other.startswith(shared)
 
@@ -99,12 +99,12 @@ def test_what_is_said_already_is_not_said_twice():
 
 def test_long_texts_lose_their_beginning_and_long_places_their_end():
     words = " ".join(f"word{i}" for i in range(1000))
-    said, seen, held = str(
+    place, seen, held = str(
         Observation(f"{words} end", f"At first {words}", f"You carry {words}")
     ).split("\n")
-    assert said.startswith("...word")
-    assert said.endswith(" end")
-    assert LONGEST_TEXT - 10 < len(said) <= LONGEST_TEXT
+    assert place.startswith("...word")
+    assert place.endswith(" end")
+    assert LONGEST_TEXT - 10 < len(place) <= LONGEST_TEXT
     assert seen.startswith("At first ")
     assert seen.endswith("...")
     assert LONGEST_LOOK - 10 < len(seen) <= LONGEST_LOOK
@@ -113,9 +113,9 @@ def test_long_texts_lose_their_beginning_and_long_places_their_end():
 
 def test_a_long_place_is_not_lost_with_the_beginning_of_the_text():
     look = "A cellar full of casks. " + "Dust everywhere. " * 20
-    told = str(Observation(f"{look}{'Rats squeak. ' * 90}", look, ""))
-    assert told.splitlines()[1].startswith("A cellar full of casks.")
-    assert told.count("Dust everywhere.") == 20
+    shortened = str(Observation(f"{look}{'Rats squeak. ' * 90}", look, ""))
+    assert shortened.splitlines()[1].startswith("A cellar full of casks.")
+    assert shortened.count("Dust everywhere.") == 20
 
 
 def test_cuts_are_between_words_where_there_are_any():
@@ -132,11 +132,11 @@ def test_a_long_past_is_told_from_its_end():
         GameTurn(Observation("", f"Room {i}. " + "Dust. " * 100, ""), f"go {i}", 0.0, 0.0)
         for i in range(30)
     ]
-    told = past(rooms)
-    assert told[0] == "..."
-    assert told[-1].endswith("> go 29")
-    assert sum(map(len, told)) <= LONGEST_PAST
-    assert len(told) > 5
+    past_text = past(rooms)
+    assert past_text[0] == "..."
+    assert past_text[-1].endswith("> go 29")
+    assert sum(map(len, past_text)) <= LONGEST_PAST
+    assert len(past_text) > 5
     assert past(rooms[:2])[0].startswith("Room 0.")
 
 

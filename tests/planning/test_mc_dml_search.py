@@ -113,13 +113,13 @@ async def test_golden_trace():
     assert numbers(stairs.edges[0].node) == {"w": (2, 8.0, 1.0)}
 
     # π was asked of a state when it was entered a second time, once per ℳ_c.
-    one = ("reflection 1",)
+    reflections = ("reflection 1",)
     assert [(s.observation.look, s.reflections) for s in prior.situations] == [
         ("You are in hall.", ()),
-        ("You are in hall.", one),
-        ("You are in pit.", one),
-        ("You are in stairs.", one),
-        ("You are in tower.", one),
+        ("You are in hall.", reflections),
+        ("You are in pit.", reflections),
+        ("You are in stairs.", reflections),
+        ("You are in tower.", reflections),
     ]
 
 
@@ -177,8 +177,8 @@ async def test_an_action_that_kills_is_reflected_on_in_the_tree(horizon):
     parts = search_parts(reflect=reflect, simulations_per_action=3, depths=(horizon,))
     with recording() as trace:
         found = await searched(game, parts)
-    told = [event["text"] for event in trace.events if event["type"] == "memory"]
-    assert told == list(found.reflections) == ["reflection 1"]
+    memories = [event["text"] for event in trace.events if event["type"] == "memory"]
+    assert memories == list(found.reflections) == ["reflection 1"]
     assert numbers(found.root) == {"die": (1, -5.0, 0.5), "win": (5, 1.0, 0.5)}
     assert [[turn.action for turn in t.turns] for t in reflect.trajectories] == [["die"]]
 

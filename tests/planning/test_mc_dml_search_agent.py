@@ -28,8 +28,8 @@ NOTHING = Observation("", "", "")
 
 async def play(game, parts, *, moves, seed=0):
     """The trajectory, and the search for each of its moves."""
-    one = agent(TextGameDomain(game), parts)
-    episode, searches = await play_by_search(one, moves=moves, seed=seed)
+    planner = agent(TextGameDomain(game), parts)
+    episode, searches = await play_by_search(planner, moves=moves, seed=seed)
     return trajectory_of(episode), searches
 
 
@@ -81,8 +81,8 @@ async def test_a_game_is_searched_anew_before_every_move():
     # Six simulations each. The first dies: ℳ_c. Then leave, where a rollout walks one more step.
     first, _ = searches
     assert first.reflections == ("do not dig",)
-    assert [one.action for one in first.root] == ["dig", "leave"]
-    assert [one.visits for one in first.root] == [1, 5]
+    assert [option.action for option in first.root] == ["dig", "leave"]
+    assert [option.visits for option in first.root] == [1, 5]
     assert (first.root[0].value, first.root[0].prior) == (0.0, 0.5)
     assert (first.depth, first.simulations) == (2, 6)
     # The second search starts with an empty ℳ_c and remembers the move before it.
@@ -157,8 +157,8 @@ async def test_statistics_are_aligned():
     parts = search_parts(simulations_per_action=3, depths=(2,))
     trajectory, (found,) = await play(two_rooms(), parts, moves=1)
     root = (ActionStatistics("dig", 0.08, -8.124, 2), ActionStatistics("leave", 0.22, 14.26, 252))
-    told = replace(found, root=root, reflections=("Never dig.",))
-    assert format_searches(trajectory.turns, [told]) == (
+    decision = replace(found, root=root, reflections=("Never dig.",))
+    assert format_searches(trajectory.turns, [decision]) == (
         "1. leave (reward 1, score 1; H 2, 6 simulations)\n"
         "                 Q  prior       N\n"
         "   leave     14.26   0.22     252\n"
@@ -219,8 +219,8 @@ def trap_door_agent():
 async def test_a_reflection_leads_past_the_bottleneck(seed, remembered_trap_door):
     parts = trap_door_agent()
     moves = {}
-    for name, one in (("forgetful", changed(parts, k=0)), ("reflecting", parts)):
-        trajectory, (found,) = await play(remembered_trap_door, one, moves=1, seed=seed)
+    for name, chosen in (("forgetful", changed(parts, k=0)), ("reflecting", parts)):
+        trajectory, (found,) = await play(remembered_trap_door, chosen, moves=1, seed=seed)
         # The bait's points keep the best Q above 0, so both search with the first H.
         assert found.depth == 10
         moves[name] = trajectory.turns[0].action, {s.action: s for s in found.root}

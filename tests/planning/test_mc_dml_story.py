@@ -50,7 +50,7 @@ async def test_a_story_is_searched_alike_with_and_without_memory(story):
     plain = await searched("off")
     (first, *_) = plain.trace["moves"]
     assert len(first["root"]) > 1
-    assert 0 < sum(one["N"] for one in first["root"]) <= first["simulations"]
+    assert 0 < sum(option["N"] for option in first["root"]) <= first["simulations"]
     steps = [plain.metrics["interpreter_steps"]]
     for remember in ("memory", "disk", "disk"):
         outcome = await searched(remember)

@@ -141,8 +141,8 @@ LANTERN = ActionStatistics("take lantern", 0.3, 60.0, 30)
 UNVISITED = ActionStatistics("take sword", 0.1, 0.0, 0)
 
 
-def told(one, which, *, q):
-    return {f"{which}_q": q, f"{which}_prior": one.prior, f"{which}_visits": one.visits}
+def statistics(search, which, *, q):
+    return {f"{which}_q": q, f"{which}_prior": search.prior, f"{which}_visits": search.visits}
 
 
 @pytest.mark.parametrize(
@@ -152,27 +152,29 @@ def told(one, which, *, q):
             [EAST, BAIT, LANTERN, UNVISITED],
             "take lantern",
             {"greedy_first": False}
-            | told(BAIT, "greedy", q=26.0)
-            | told(LANTERN, "patient", q=60.0),
+            | statistics(BAIT, "greedy", q=26.0)
+            | statistics(LANTERN, "patient", q=60.0),
         ),
         (
             [EAST, BAIT],
             "open trap door",
-            {"greedy_first": True} | told(BAIT, "greedy", q=26.0) | told(EAST, "patient", q=1.0),
+            {"greedy_first": True}
+            | statistics(BAIT, "greedy", q=26.0)
+            | statistics(EAST, "patient", q=1.0),
         ),
         # No other action was visited, so there is no patient action.
         (
             [BAIT, UNVISITED],
             "open trap door",
-            {"greedy_first": True} | told(BAIT, "greedy", q=26.0),
+            {"greedy_first": True} | statistics(BAIT, "greedy", q=26.0),
         ),
         # An unvisited bait was not taken, and has no Q.
         (
             [EAST, replace(BAIT, value=0.0, visits=0), LANTERN],
             "take lantern",
             {"greedy_first": False}
-            | told(replace(BAIT, visits=0), "greedy", q=None)
-            | told(LANTERN, "patient", q=60.0),
+            | statistics(replace(BAIT, visits=0), "greedy", q=None)
+            | statistics(LANTERN, "patient", q=60.0),
         ),
         # Nothing pays at once.
         ([EAST, LANTERN], "east", {}),

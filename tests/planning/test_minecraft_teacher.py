@@ -30,21 +30,27 @@ def situations(count, *, held_out):
     return [TEACHER.situation(Random(f"test {i}"), held_out=held_out) for i in range(count)]
 
 
-def predicted(**said):
-    return ANSWER.model_validate({**NOTHING, **said})
+def predicted(**fields):
+    return ANSWER.model_validate({**NOTHING, **fields})
 
 
 def test_equal_seeds_draw_equal_situations():
-    one, two = (TEACHER.situation(Random(5), held_out=False) for _ in range(2))
-    assert (one.state, one.feasible, one.infeasible) == (two.state, two.feasible, two.infeasible)
-    assert [domain.goal for domain in one.domains] == [domain.goal for domain in two.domains]
+    first, second = (TEACHER.situation(Random(5), held_out=False) for _ in range(2))
+    assert (first.state, first.feasible, first.infeasible) == (
+        second.state,
+        second.feasible,
+        second.infeasible,
+    )
+    assert [domain.goal for domain in first.domains] == [domain.goal for domain in second.domains]
 
 
 def test_lessons_are_about_nothing_that_is_held_out():
     for here in situations(60, held_out=False):
         assert not here.new
         assert all(domain.task.name not in HELD_OUT_ITEMS for domain in here.domains)
-        assert all(one.item not in HELD_OUT_ITEMS for one in (*here.feasible, *here.infeasible))
+        assert all(
+            option.item not in HELD_OUT_ITEMS for option in (*here.feasible, *here.infeasible)
+        )
         assert not any(TEACHER.is_held_out(domain, here.state) for domain in here.domains)
 
 
@@ -73,8 +79,8 @@ def test_exams_are_about_new_states_and_also_about_what_is_held_out():
     assert all(here.new and str(here.state) not in taught for here in drawn)
     kinds = Counter(TEACHER.goal_kind(domain) for here in drawn for domain in here.domains)
     assert set(kinds) == {"task", "other", "held out"}
-    options = [one for here in drawn for one in (*here.feasible, *here.infeasible)]
-    assert {TEACHER.option_kind(one) for one in options} == {"seen", "held out"}
+    options = [option for here in drawn for option in (*here.feasible, *here.infeasible)]
+    assert {TEACHER.option_kind(option) for option in options} == {"seen", "held out"}
 
 
 def test_the_start_of_the_tasks_is_taught():
@@ -84,13 +90,13 @@ def test_the_start_of_the_tasks_is_taught():
 def test_options_are_judged_as_the_rules_judge_them():
     for here in situations(20, held_out=False):
         domain = here.domains[0]
-        assert all(domain.feasible(here.state, one) is None for one in here.feasible)
-        assert all(domain.feasible(here.state, one) is not None for one in here.infeasible)
+        assert all(domain.feasible(here.state, option) is None for option in here.feasible)
+        assert all(domain.feasible(here.state, option) is not None for option in here.infeasible)
 
 
 def test_options_of_many_verbs_come_before_the_second_of_one():
     here = situations(1, held_out=False)[0]
-    verbs = [one.verb for one in here.infeasible]
+    verbs = [option.verb for option in here.infeasible]
     assert len(set(verbs[: len(set(verbs))])) == len(set(verbs))
 
 
@@ -106,7 +112,7 @@ CRAFTER = replace(PLAINS, inventory={"oak_log": 3, "cobblestone": 11, "wooden_pi
 
 
 @pytest.mark.parametrize(
-    ("option", "said", "follows"),
+    ("option", "fields", "follows"),
     [
         (Option("mine", 3, "oak_log"), {"gained": [{"item": "oak_log", "count": 3}]}, True),
         (Option("mine", 3, "oak_log"), {"gained": [{"item": "oak_log", "count": 2}]}, False),
@@ -126,8 +132,8 @@ CRAFTER = replace(PLAINS, inventory={"oak_log": 3, "cobblestone": 11, "wooden_pi
         (Option("equip", 1, "wooden_pickaxe"), {"equipped": ["wooden_pickaxe"]}, True),
     ],
 )
-def test_a_prediction_follows_if_the_world_may_do_it(option, said, follows):
-    assert TEACHER.can_follow(CRAFTER, option, predicted(**said)) is follows
+def test_a_prediction_follows_if_the_world_may_do_it(option, fields, follows):
+    assert TEACHER.can_follow(CRAFTER, option, predicted(**fields)) is follows
 
 
 @pytest.mark.parametrize(
@@ -158,7 +164,9 @@ def test_the_planner_on_the_rules_reaches_every_task(task):
     for _ in range(20):
         if domain.success(state):
             break
-        option = next(one for one in domain.advise(state) if domain.feasible(state, one) is None)
+        option = next(
+            action for action in domain.advise(state) if domain.feasible(state, action) is None
+        )
         state, _ = domain.state_model.read(state, TEACHER.prediction(state, option))
     assert domain.success(state)
 

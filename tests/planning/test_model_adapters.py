@@ -111,18 +111,18 @@ def asked(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("planner", "said", "expected"),
+    ("planner", "named", "expected"),
     [
         ("tot-mcts", [], "student"),
         ("cot", [], DEFAULT_MODEL),
         ("tot-mcts", ["--model", "none"], "none"),
     ],
 )
-def test_a_run_takes_the_default_of_its_planner(taught, asked, planner, said, expected):
+def test_a_run_takes_the_default_of_its_planner(taught, asked, planner, named, expected):
     taught_card = json.loads((taught.adapter / CARD).read_text())
     taught_card["roles"] = ["propose", "reward", "termination"]
     (taught.adapter / CARD).write_text(json.dumps(taught_card))
-    assert invoke("run", planner, "--task", "cook-meat", *said).exit_code == 2
+    assert invoke("run", planner, "--task", "cook-meat", *named).exit_code == 2
     assert asked == [expected]
 
 
@@ -130,7 +130,7 @@ MANUAL = Path(__file__).parents[2] / "configs" / "drip" / "oracles" / "manual.ya
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("named", "expected"),
     [
         ("drip-plus --domain blocksworld", "smollm2-135m-blocksworld"),
         (f"drip-plus --domain blocksworld --set roles={MANUAL}", "smollm2-135m-blocksworld"),
@@ -145,8 +145,8 @@ MANUAL = Path(__file__).parents[2] / "configs" / "drip" / "oracles" / "manual.ya
         ("drip-plus --domain travel", DEFAULT_MODEL),
     ],
 )
-def test_a_run_asks_the_model_of_its_world_if_nobody_names_one(asked, said, expected):
-    assert invoke("run", *said.split()).exit_code == 2
+def test_a_run_asks_the_model_of_its_world_if_nobody_names_one(asked, named, expected):
+    assert invoke("run", *named.split()).exit_code == 2
     assert asked == [expected]
 
 
@@ -219,7 +219,7 @@ async def test_a_sweep_s_engines(adapter, opened, monkeypatch, gpu):
         task="x",
         model=BASE,
         role_models={"dynamics": name},
-        engines={one: find_config(one).model_dump(mode="json") for one in (BASE, name)},
+        engines={model: find_config(model).model_dump(mode="json") for model in (BASE, name)},
     )
     with open_pool(Models.of(trial), answers=Answers.CACHED, most=None) as pool:
         engines = pool._engines(trial)
@@ -235,7 +235,7 @@ async def test_a_base_beside_its_own_adapter(adapter, opened, monkeypatch, tmp_p
     monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: gpu)
     (tmp_path / "mine.yaml").write_text(f"model: {BASE}\nadapters: {{planner: one}}\n")
     names = ("mine.yaml", "mine.yaml+planner")
-    engines = {one: find_config(one).model_dump(mode="json") for one in names}
+    engines = {name: find_config(name).model_dump(mode="json") for name in names}
     trial = Trial(
         planner="too",
         domain="minecraft",
@@ -281,7 +281,7 @@ def test_models_of_a_run_or_a_sweep_share_the_gpu(opened, monkeypatch, tmp_path)
         task="x",
         model="large",
         role_models={"dynamics": "small"},
-        engines={one: find_config(one).model_dump(mode="json") for one in ("large", "small")},
+        engines={model: find_config(model).model_dump(mode="json") for model in ("large", "small")},
     )
     with open_pool(Models.of(trial), answers=Answers.FRESH, most=None):
         first = {config.model: config.memory_share for config in opened}
@@ -355,8 +355,8 @@ def test_provenance_names_the_content(adapter, monkeypatch):
     found = SimpleNamespace(revision="base")
     monkeypatch.setattr(llm_serving.models, "resolve", lambda name: found)
     config = find_config(f"{BASE}+one")
-    told = identify(f"{BASE}+one", config)
-    assert told.revision == f"base+{config.adapters_sha256['one']}-merged-1"
+    identity = identify(f"{BASE}+one", config)
+    assert identity.revision == f"base+{config.adapters_sha256['one']}-merged-1"
     assert identify(BASE, find_config(BASE)).revision == "base"
 
 

@@ -195,31 +195,31 @@ async def test_the_policy_is_right_as_often_as_its_oracle(tmp_path, rate, digits
 async def test_the_model_is_right_as_often_as_all_facts_that_it_uses(tmp_path, rate, digits):
     file = roles(tmp_path, rate)
     runs = [await run(MODEL, roles=file, digits=digits, seed=s) for s in HELD_OUT]
-    chances = [rate ** one.metrics["facts_used"] for one in runs]
-    share = sum(one.success for one in runs) / len(runs)
+    chances = [rate ** run.metrics["facts_used"] for run in runs]
+    share = sum(run.success for run in runs) / len(runs)
     spread = sqrt(sum(p * (1 - p) for p in chances)) / len(runs)
     assert abs(share - sum(chances) / len(runs)) <= 3.5 * spread
-    for one in runs:
-        if not one.metrics["facts_used_wrong"]:
-            assert one.success
-        if one.metrics["facts_used_wrong"] == 1:  # a single error is never made up for
-            assert not one.success
-    wrong = sum(one.metrics["facts_wrong"] for one in runs) / (100 * len(runs))
+    for ended in runs:
+        if not ended.metrics["facts_used_wrong"]:
+            assert ended.success
+        if ended.metrics["facts_used_wrong"] == 1:  # a single error is never made up for
+            assert not ended.success
+    wrong = sum(run.metrics["facts_wrong"] for run in runs) / (100 * len(runs))
     assert near(wrong, 1 - rate, 100 * len(runs))
 
 
 async def test_a_wrong_answer_stays_wrong_and_is_never_the_right_one():
     errors = Errors(rate=0.0, kind="systematic")
     oracle = Oracle("fact", product_role("fact", 1).rule, errors=errors, seed=1)
-    said = {}
+    products = {}
     for pair in EXACT:
         answers = {await oracle(Times(*pair, 1)) for _ in range(3)}
         assert len(answers) == 1
-        said[pair] = answers.pop()
-    assert not [pair for pair, one in said.items() if one == EXACT[pair]]
-    assert min(said.values()) >= 0
-    assert max(said.values()) <= 81
-    assert len(set(said.values())) > 40
+        products[pair] = answers.pop()
+    assert not [pair for pair, product in products.items() if product == EXACT[pair]]
+    assert min(products.values()) >= 0
+    assert max(products.values()) <= 81
+    assert len(set(products.values())) > 40
 
 
 @pytest.mark.parametrize(("digits", "rate"), [(1, 1.0), (2, 0.99), (4, 0.04), (5, 0.0)])

@@ -115,8 +115,8 @@ def show(title, rows):
     mrr = sum(row.texts * row.mrr for row in rows) / texts
     print(f"{'all':<10} {texts:>5} {top1:>6.3f} {mrr:>6.3f}")
     for row in rows:
-        for text, name, found in row.failures:
-            print(f"  {text!r}: {found} instead of {name}")
+        for text, name, failure in row.failures:
+            print(f"  {text!r}: {failure} instead of {name}")
 
 
 def by_hand(_, name):

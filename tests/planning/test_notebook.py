@@ -49,8 +49,10 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def outcome(**said):
-    return Outcome(**{"success": True, "plan": (), "metrics": {}, "trace": {}, "text": "", **said})
+def outcome(**fields):
+    return Outcome(
+        **{"success": True, "plan": (), "metrics": {}, "trace": {}, "text": "", **fields}
+    )
 
 
 def grown(action, *, visits, below=()):
@@ -80,9 +82,9 @@ class Vile(Domain):
 
 def test_what_a_world_writes_is_no_markup():
     with open_engine("none") as engine:
-        said = asyncio.run(plan("uct", Vile(), engine=engine, settings={"simulations": 8}))
-    assert VILE in said.plan + tuple(said.trace["moves"][0])
-    page = Page(said._repr_html_())
+        outcome = asyncio.run(plan("uct", Vile(), engine=engine, settings={"simulations": 8}))
+    assert VILE in outcome.plan + tuple(outcome.trace["moves"][0])
+    page = Page(outcome._repr_html_())
     assert {"script", "img"}.isdisjoint(page.tags)
     assert VILE in page.text
 
@@ -93,7 +95,7 @@ def test_what_a_world_writes_is_no_markup():
         outcome(plan=(VILE,), metrics={VILE: VILE}, text=VILE)._repr_html_(),
         expanded([grown(VILE, visits=2)])._repr_html_(),
         notebook.table_html(VILE, [VILE], [[VILE]]),
-        notebook._page("progress", said=VILE),
+        notebook._page("progress", line=VILE),
     ],
     ids=["outcome", "tree", "table", "progress"],
 )
@@ -177,11 +179,11 @@ def test_an_unexpanded_tree_is_a_line():
 )
 async def test_a_planners_tree_is_in_its_outcome(planner, settings, words):
     with open_engine("none") as engine:
-        said = await plan(planner, "cook-meat", engine=engine, settings=settings)
-    assert said.success
-    page = Page(said._repr_html_())
+        planned = await plan(planner, "cook-meat", engine=engine, settings=settings)
+    assert planned.success
+    page = Page(planned._repr_html_())
     assert words in page.text
-    assert all(page.text.count(str(action)) >= 2 for action in said.plan)
+    assert all(page.text.count(str(action)) >= 2 for action in planned.plan)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_a_trace_without_a_search_has_no_tree(trace):
 def runs(tmp_path):
     trials = [trial_of(name, task="cook-meat") for name in ("too", VILE)]
     spent = resources(planning=1)
-    results = [result_of(one, success=True, **spent) for one in trials]
+    results = [result_of(trial, success=True, **spent) for trial in trials]
     folder = write_ledger(tmp_path / "made", results)
     with Ledger.open(folder) as ledger:
         return read_runs(ledger)
@@ -227,7 +229,7 @@ def test_a_papers_table_has_its_figures_and_its_differences(runs):
     lines = len(made.lines) + 1
     assert page.tags.count("tr") == lines + (len(made.differences) + 1 if made.differences else 0)
     assert made.table.title in page.text
-    assert page.text.count("(here)") == sum(one.measure is not None for one in made.columns)
+    assert page.text.count("(here)") == sum(column.measure is not None for column in made.columns)
 
 
 # PROGRESS -----------------------------------------------------------------------------------------
@@ -256,13 +258,13 @@ class Slow(Vile):
 @pytest.fixture
 def cell(monkeypatch):
     """The pages shown under the cell of a kernel."""
-    shown = []
+    displayed = []
     monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: SimpleNamespace(kernel=1))
-    handle = SimpleNamespace(update=lambda page: shown.append(page.data))
+    handle = SimpleNamespace(update=lambda page: displayed.append(page.data))
     monkeypatch.setattr(
-        "IPython.display.display", lambda page, display_id: shown.append(page.data) or handle
+        "IPython.display.display", lambda page, display_id: displayed.append(page.data) or handle
     )
-    return shown
+    return displayed
 
 
 async def test_a_kernel_shows_what_a_plan_costs_while_it_runs(cell):
@@ -312,10 +314,10 @@ def test_the_tour_ends_with_success(tmp_path, monkeypatch):
         resources={"metadata": {"path": str(tmp_path)}},
     )
     client.execute()
-    said = {cell.id: cell.outputs for cell in tour.cells if cell.cell_type == "code"}
+    printed = {cell.id: cell.outputs for cell in tour.cells if cell.cell_type == "code"}
     pages = [
         str(output.data.get("text/html", ""))
-        for outputs in said.values()
+        for outputs in printed.values()
         for output in outputs
         if output.output_type in {"execute_result", "display_data"}
     ]

@@ -20,7 +20,7 @@ from llm_serving.scripted import ScriptedEngine
 class Names:
     """Free words of three to eight characters, and a number."""
 
-    told = "A name."
+    instruction = "A name."
 
     def __init__(self, **fields):
         self.fields = {
@@ -52,9 +52,9 @@ class Names:
 def test_what_no_answer_can_name_is_told(option):
     language = OptionLanguage(Names())
     language.check([("abc", 1, "slow"), ("a b c", 3, "quick")])
-    with pytest.raises(DomainError, match="which no answer can name") as told:
+    with pytest.raises(DomainError, match="which no answer can name") as caught:
         language.check([("abc", 1, "slow"), option])
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_grammars_of_this_project_name_their_options():
@@ -139,4 +139,4 @@ def test_minecraft_names_what_a_closed_vocabulary_has(stations):
             language.check(named)
     clay = Option("craft", 1, "clay")
     free = Minecraft(options="single", vocabulary="free", stations=stations)
-    assert "clay_ball" in [one.item for one in free.decompose(free.task.start, clay)]
+    assert "clay_ball" in [action.item for action in free.decompose(free.task.start, clay)]

@@ -142,8 +142,8 @@ def test_mining(block, tool, text, gained):
     ],
 )
 def test_mining_needs_a_tier(block, tool, least):
-    said = obstacle(f"mine 1 {block}", held={tool: 1}, blocks=(block,))
-    assert said == f"{block} needs {least}"
+    reason = obstacle(f"mine 1 {block}", held={tool: 1}, blocks=(block,))
+    assert reason == f"{block} needs {least}"
 
 
 ORE, HOT = {"iron_ore": 4}, {"furnace": 1, "coal": 1}
@@ -151,7 +151,7 @@ SHEARS, BUCKET = {"shears": 1}, {"bucket": 1}
 
 
 @pytest.mark.parametrize(
-    ("text", "state", "said"),
+    ("text", "state", "reason"),
     [
         ("craft 4 oak_planks", {"held": {"birch_log": 5}}, "needs 1 oak_log, has 0"),
         ("craft 1 bucket", {"held": {**STATIONS, "iron_ingot": 2}}, "needs 3 iron_ingot, has 2"),
@@ -203,8 +203,8 @@ SHEARS, BUCKET = {"shears": 1}, {"bucket": 1}
         ("mine 1 dirt", {"health": 0.0}, "the player is dead"),
     ],
 )
-def test_obstacles(text, state, said):
-    assert obstacle(text, **state) == said
+def test_obstacles(text, state, reason):
+    assert obstacle(text, **state) == reason
 
 
 def test_obstacles_of_other_worlds_and_verbs():
@@ -370,15 +370,15 @@ def test_equal_states_draw_alike():
 def test_a_change_says_all_but_place():
     state = PLAINS
     for outcome in walk(WORLD, state, 4, 80):
-        said, after = state.apply(outcome.change), outcome.state
-        assert said == replace(
+        changed, after = state.apply(outcome.change), outcome.state
+        assert changed == replace(
             after,
-            position=said.position,
+            position=changed.position,
             # Both list the same; a player who is back at the start has forgotten the order.
-            nearby_blocks=said.nearby_blocks,
+            nearby_blocks=changed.nearby_blocks,
         )
-        assert said.position[1] == after.position[1]
-        assert set(said.nearby_blocks) == set(after.nearby_blocks)
+        assert changed.position[1] == after.position[1]
+        assert set(changed.nearby_blocks) == set(after.nearby_blocks)
         state = after
 
 

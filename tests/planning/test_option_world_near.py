@@ -103,11 +103,11 @@ def test_monsters_that_come_are_counted():
         assert state.near[kind] == Sighting(1, 1)
         assert state.nearby_entities[0] == kind or state.near[state.nearby_entities[0]][1] == 1
     stayed = outcomes(night, "kill 4 pig", 300)
-    assert {one.state.near["zombie"] for one in stayed} == {Sighting(1, 20), Sighting(2, 1)}
+    assert {step.state.near["zombie"] for step in stayed} == {Sighting(1, 20), Sighting(2, 1)}
     # A killed monster does not count, with a sighting before or without one.
     for seen in (night, replace(night, near={})):
         fought = outcomes(seen, "kill 1 zombie", 600)
-        assert {one.state.near.get("zombie") for one in fought} == {None, Sighting(1, 1)}
+        assert {step.state.near.get("zombie") for step in fought} == {None, Sighting(1, 1)}
 
 
 # what is placed

@@ -27,10 +27,12 @@ D = 12
 """The depth of the paper's searches (Table 3)."""
 
 DATA = json.loads((FOLDER / "minecraft" / "plans.json").read_text("utf-8"))
-FEWEST = {name: tuple(one["fewest"]) for name, one in DATA["plans"].items()}
+FEWEST = {name: tuple(plan["fewest"]) for name, plan in DATA["plans"].items()}
 """Options in a plan: single, folded without the crafting table, folded."""
 
-PLANS = {(reading, name): one[reading] for name, one in DATA["plans"].items() for reading in WORLDS}
+PLANS = {
+    (reading, name): plan[reading] for name, plan in DATA["plans"].items() for reading in WORLDS
+}
 IRON_BESIDE_GOLD = DATA["iron-beside-gold"]
 LEATHER = PLANS["folded", "obtain-leather"]
 
@@ -212,7 +214,7 @@ def test_every_task_can_be_done(reading, name):
 
 def test_the_tasks_are_those_of_the_papers():
     assert {name: task.goal for name, task in EVERY_TASK.items()} == {
-        name: one["goal"] for name, one in DATA["plans"].items()
+        name: plan["goal"] for name, plan in DATA["plans"].items()
     }
     assert list(EVERY_TASK) == list(DATA["plans"])
     assert all(task.start == PLAINS for task in EVERY_TASK.values())

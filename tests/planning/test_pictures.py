@@ -72,7 +72,7 @@ for world in (Minecraft(task="craft-a-compass"), home):
 
 def test_every_process_draws_the_same_bytes():
     """The response cache outlives the process. Hashes of texts differ from process to process."""
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", DRAWN],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -82,7 +82,7 @@ def test_every_process_draws_the_same_bytes():
         ).stdout
         for seed in ("1", "2")
     }
-    (lines,) = (one.split() for one in said)
+    (lines,) = (output.split() for output in outputs)
     assert len(lines) == 16
     assert len(set(lines)) > 8
 
@@ -142,17 +142,17 @@ def test_the_picture_shows_every_part_of_the_record(change):
 def test_number_and_distance_of_what_is_near_are_shown():
     kind = START.nearby_blocks[0]
     number, distance = START.near[kind]
-    shown = {MINECRAFT.draw(START)}
+    pictures = {MINECRAFT.draw(START)}
     for sighting in ((number + 1, distance), (number, distance + 1)):
         near = {**START.near, kind: type(START.near[kind])(*sighting)}
-        shown.add(MINECRAFT.draw(replace(START, near=near)))
-    assert len(shown) == 3
+        pictures.add(MINECRAFT.draw(replace(START, near=near)))
+    assert len(pictures) == 3
 
 
 def test_the_order_in_which_items_were_obtained_changes_nothing():
-    one = replace(START, inventory={"stick": 2, "coal": 1})
+    state = replace(START, inventory={"stick": 2, "coal": 1})
     other = replace(START, inventory={"coal": 1, "stick": 2})
-    assert MINECRAFT.draw(one) == MINECRAFT.draw(other)
+    assert MINECRAFT.draw(state) == MINECRAFT.draw(other)
 
 
 def test_a_full_inventory_finds_room_and_more_is_counted():
@@ -164,7 +164,11 @@ def test_a_full_inventory_finds_room_and_more_is_counted():
 ARMOUR = ("iron_helmet", "iron_chestplate", "iron_leggings", "iron_boots")
 WORN = {
     "iron": (*ARMOUR, "iron_pickaxe", "shield"),
-    "leather": (*(one.replace("iron", "leather") for one in ARMOUR), "crafting_table", "shield"),
+    "leather": (
+        *(piece.replace("iron", "leather") for piece in ARMOUR),
+        "crafting_table",
+        "shield",
+    ),
 }
 
 
@@ -173,23 +177,23 @@ WORN = {
 def test_each_piece_of_full_armour_is_seen(worn, size):
     whole = replace(START, equipment=WORN[worn], inventory={}, chests=("chest",) * 2)
     without = [
-        replace(whole, equipment=tuple(None if one == slot else item for one, item in pieces))
+        replace(whole, equipment=tuple(None if piece == slot else item for piece, item in pieces))
         for slot, pieces in ((slot, list(enumerate(WORN[worn]))) for slot in range(6))
     ]
     another = replace(whole, equipment=(*WORN[worn][:5], "torch"))
     fewer = [replace(whole, chests=("chest",) * number) for number in range(5) if number != 2]
     swapped = replace(whole, equipment=(*WORN[worn][:4], *reversed(WORN[worn][4:])))
-    shown = [whole, another, swapped, *without, *fewer]
-    assert len({MINECRAFT.draw(state, size=size) for state in shown}) == len(shown)
+    states = [whole, another, swapped, *without, *fewer]
+    assert len({MINECRAFT.draw(state, size=size) for state in states}) == len(states)
 
 
 @pytest.mark.parametrize("size", [336, 672])
 def test_chests_that_find_no_room_are_counted(size):
-    shown = [
+    states = [
         replace(START, equipment=WORN["iron"], chests=("trapped_chest",) * number)
         for number in (40, 41, 42)
     ]
-    assert len({MINECRAFT.draw(state, size=size) for state in shown}) == 3
+    assert len({MINECRAFT.draw(state, size=size) for state in states}) == 3
 
 
 @pytest.mark.parametrize("size", [336, 672])
@@ -246,7 +250,7 @@ def test_states_that_agree_with_an_observation_have_its_picture():
     state = world.start(0)
     draws = {world.belief((), Random(seed)) for seed in range(20)}
     assert len(draws) > 10
-    assert {world.draw(one) for one in draws} == {world.draw(state)}
+    assert {world.draw(draw) for draw in draws} == {world.draw(state)}
 
 
 def test_a_thing_in_sight_is_in_the_picture():

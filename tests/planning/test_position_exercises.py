@@ -13,9 +13,9 @@ from llm_serving.scripted import ScriptedEngine
 
 def made(seeds=60, **wanted):
     return [
-        one
+        exercise
         for seed in range(seeds)
-        for one in PositionExercises().about_one_state(
+        for exercise in PositionExercises().about_one_state(
             Random(seed), **{"roles": ["position"], "held_out": False, **wanted}
         )
     ]
@@ -23,9 +23,9 @@ def made(seeds=60, **wanted):
 
 def about(thing, way):
     return next(
-        one
-        for one in made(2000)
-        if one.kinds["asked"] == way and f"the {thing} " in one.prompt[-1].content
+        exercise
+        for exercise in made(2000)
+        if exercise.kinds["asked"] == way and f"the {thing} " in exercise.prompt[-1].content
     )
 
 
@@ -38,47 +38,47 @@ def test_households_have_a_maker_of_positions():
 @pytest.mark.parametrize("way", ["exact", "samples"])
 def test_right_is_where_the_law_has_a_thing(way):
     home = bundled_home("seen")
-    one = about("apple", way)
+    exercise = about("apple", way)
     law = home.law[home.things.index("apple")]
     assert 0 < sum(weight > 0 for weight in law) < len(law)
     for place, weight in zip(home.places, law, strict=True):
-        assert one.grade(f"{place.relation} the {place.name}").right == (weight > 0)
+        assert exercise.grade(f"{place.relation} the {place.name}").right == (weight > 0)
     likeliest = home.places[max(range(len(law)), key=law.__getitem__)]
-    assert one.answer == one.brief == f"{likeliest.relation} the {likeliest.name}"
+    assert exercise.answer == exercise.brief == f"{likeliest.relation} the {likeliest.name}"
 
 
 def test_an_answer_with_one_wrong_place_is_wrong():
-    one = about("apple", "samples")
+    exercise = about("apple", "samples")
     home = bundled_home("seen")
     law = home.law[home.things.index("apple")]
-    told = [f"{place.relation} the {place.name}" for place in home.places]
-    right = [text for text, weight in zip(told, law, strict=True) if weight > 0]
-    wrong = next(text for text, weight in zip(told, law, strict=True) if not weight)
-    assert one.grade(", ".join(right[:2])).right
-    assert not one.grade(f"{right[0]}, {wrong}").right
+    places = [f"{place.relation} the {place.name}" for place in home.places]
+    right = [text for text, weight in zip(places, law, strict=True) if weight > 0]
+    wrong = next(text for text, weight in zip(places, law, strict=True) if not weight)
+    assert exercise.grade(", ".join(right[:2])).right
+    assert not exercise.grade(f"{right[0]}, {wrong}").right
 
 
 def test_the_other_home_is_held_out():
-    assert {one.kinds["home"] for one in made()} == {"seen"}
-    assert {one.kinds["home"] for one in made(held_out=True)} == {"unseen"}
+    assert {exercise.kinds["home"] for exercise in made()} == {"seen"}
+    assert {exercise.kinds["home"] for exercise in made(held_out=True)} == {"unseen"}
     drawn = draw_exercises(PositionExercises(), "position", count=20, seed=0)
-    assert len({one.prompt for one in drawn}) == 20
-    assert {one.kinds["asked"] for one in drawn} == {"exact", "samples"}
+    assert len({exercise.prompt for exercise in drawn}) == 20
+    assert {exercise.kinds["asked"] for exercise in drawn} == {"exact", "samples"}
 
 
 async def test_exact_asks_for_the_likeliest_place():
-    one = about("apple", "exact")
+    exercise = about("apple", "exact")
 
     def score(text, choices):
         thing = "the apple" in text.rpartition("Where")[2]
         return [2.0 * (thing and choice == "on the bed") for choice in choices]
 
     engine = ScriptedEngine({}, score=score)
-    assert await one.ask(engine) == "on the bed"
+    assert await exercise.ask(engine) == "on the bed"
     assert len(engine.scored) == 4  # the thing, and three words for no thing in particular
 
 
 async def test_samples_ask_for_one_answer_of_several_places():
-    one = about("apple", "samples")
+    exercise = about("apple", "samples")
     engine = ScriptedEngine({"position": ["inside the fridge, on the bed"]})
-    assert set((await one.ask(engine)).split(", ")) == {"inside the fridge", "on the bed"}
+    assert set((await exercise.ask(engine)).split(", ")) == {"inside the fridge", "on the bed"}

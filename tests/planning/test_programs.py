@@ -53,7 +53,7 @@ class Legs:
       };
     })();
     """
-    told = version = ""
+    manual = version = ""
     seeded = ()
 
     def action(self, name, arguments):
@@ -169,14 +169,14 @@ async def test_an_error_of_the_world_is_not_the_programs():
 
 async def test_what_a_program_says_is_bounded_and_has_no_control_characters():
     done, _ = await climb(r'bot.chat("\u001b[2J" + "a".repeat(10000));')
-    (said,) = done.messages
-    assert len(said) == 200
-    assert said.isprintable()
+    (message,) = done.messages
+    assert len(message) == 200
+    assert message.isprintable()
 
 
 def test_feedback_tells_the_last_twenty():
-    told = str(Feedback(messages=tuple(map(str, range(25)))))
-    assert told.splitlines()[:4] == ["No error.", "Chat:", "- (5 earlier)", "- 5"]
+    text = str(Feedback(messages=tuple(map(str, range(25)))))
+    assert text.splitlines()[:4] == ["No error.", "Chat:", "- (5 earlier)", "- 5"]
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,8 @@ def test_a_game_that_must_be_made_is_made_elsewhere(folder):
     done = called(folder, *(word.replace("trap-door", "custom") for word in WALK), "--no-cache")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["success"] is True
-    (said,) = done.stderr.splitlines()
-    assert said.startswith("note: custom-5-1 is made for this process alone")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("note: custom-5-1 is made for this process alone")
 
 
 @pytest.mark.slow
@@ -87,4 +87,4 @@ def test_a_model_that_is_there_is_used(tmp_path):
     found = called(cache, "index", "search", str(tmp_path / "index"), "one", "--no-cache")
     cache.chmod(0o755)
     assert (found.returncode, found.stderr) == (0, "")
-    assert [one.name for one in cache.iterdir()] == ["models"]
+    assert [path.name for path in cache.iterdir()] == ["models"]

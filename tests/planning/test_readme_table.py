@@ -59,7 +59,7 @@ def recorded(label, world, answerer):
         if world in DOMAINS:
             where["domain"] = DOMAINS[world]
         by_way = {}
-        for run in exported(name).select({key: (one,) for key, one in where.items()}).done:
+        for run in exported(name).select({key: (value,) for key, value in where.items()}).done:
             if run.get("settings.reading") != "redo":  # a reading of ours has no row
                 by_way.setdefault(run.get("settings.end"), []).append(bool(run["success"]))
         yield from by_way.values()
@@ -67,10 +67,10 @@ def recorded(label, world, answerer):
 
 @pytest.mark.parametrize("row", rows(), ids=" ".join)
 def test_a_row_is_what_was_recorded(row):
-    label, world, answerer, said = row
+    label, world, answerer, share = row
     found = list(recorded(label, world, answerer))
     assert found
-    assert {f"{sum(won)} of {len(won)}" for won in found} == {said}
+    assert {f"{sum(won)} of {len(won)}" for won in found} == {share}
 
 
 def test_rules_answer_alone_only_where_no_model_was_taught():

@@ -59,7 +59,7 @@ def test_every_planner_and_domain_is_listed_by_itself():
         assert len(spec.summary) < 100
         # A row that is read alone says all: it never points to the one above.
         assert not re.search(r"\bthe same\b|\balso\b|\babove\b", spec.summary)
-        works = [one for one in DOMAINS.values() if not spec.lacks(one)]
+        works = [domain for domain in DOMAINS.values() if not spec.lacks(domain)]
         assert works
     for name, domain in DOMAINS.items():
         assert domain.name == name
@@ -163,12 +163,12 @@ def test_a_parameter_that_cannot_be_a_setting_is_one_line(later, parameter, says
 def test_a_parameter_without_an_annotation_takes_what_its_default_is():
     class Plain(Walk):
         def __init__(self, start=None, width=2, names: list[str] | None = None):
-            self.said = (start, width, names)
+            self.arguments = (start, width, names)
 
     spec = spec_of(Plain)
     for start in (None, 3, "three", [1]):
         chosen = spec.settings.read({"start": start, "width": "4"})
-        assert spec.open("near", chosen).said == (start, 4, None)
+        assert spec.open("near", chosen).arguments == (start, 4, None)
     with pytest.raises(SettingsError, match="setting width='wide' is not possible"):
         spec.settings.read({"width": "wide"})
 
@@ -195,9 +195,9 @@ def test_a_setting_of_both_is_the_planners_unless_it_is_written_out():
     assert known_keys(mine, domain) == ("width", "speed", "steps", "domain.width")
     chosen = choose(mine, domain, {"width": 5, "domain.width": 7, "steps": 9})
     assert (chosen.planner.width, chosen.domain.width, chosen.domain.steps) == (5, 7, 9)
-    said = chosen.to_json()
-    assert said == {"width": 5, "speed": 1.0, "steps": 9, "domain.width": 7}
-    assert choose(mine, domain, said) == chosen
+    record = chosen.to_json()
+    assert record == {"width": 5, "speed": 1.0, "steps": 9, "domain.width": 7}
+    assert choose(mine, domain, record) == chosen
     with pytest.raises(SettingsError, match="twice"):
         choose(mine, domain, {"steps": 1, "domain.steps": 2})
     with pytest.raises(SettingsError, match="unknown setting 'stebs'; did you mean steps"):

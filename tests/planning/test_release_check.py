@@ -47,7 +47,7 @@ def test_a_file_too_many_or_too_few_is_named(check, tmp_path):
 
 def test_the_command_that_a_new_user_tries_first_is_run_as_it_is_written(check):
     literal = ("run", "xenon", "--model", "none")
-    (command,) = (one for one in check.COMMANDS if one.arguments == literal)
+    (command,) = (command for command in check.COMMANDS if command.arguments == literal)
     ended = invoke(*command.arguments)
     assert ended.exit_code in command.codes, ended.output
     assert re.search(command.says, ended.stdout)
@@ -75,6 +75,6 @@ def test_the_archives_are_whole_and_the_wheel_works_elsewhere(check, tmp_path):
         [str(python), "-c", "import llm_planning; print(llm_planning.__file__)"], cwd=home
     )
     assert where.startswith(str(site))
-    said = check.check_commands(python, home)
-    assert len(said) == len(check.COMMANDS)
-    assert sum(line.startswith("works: ") for line in said) >= len(check.COMMANDS)
+    lines = check.check_commands(python, home)
+    assert len(lines) == len(check.COMMANDS)
+    assert sum(line.startswith("works: ") for line in lines) >= len(check.COMMANDS)

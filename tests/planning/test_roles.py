@@ -78,7 +78,7 @@ def test_prompt_does_not_escape_or_evaluate_what_it_is_given():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: a_prompt().messages({"goal": "win"}), "'option' is undefined"),
         (lambda: a_prompt(user=("history",)), "no source has a block 'history'; there are .*goal"),
@@ -86,8 +86,8 @@ def test_prompt_does_not_escape_or_evaluate_what_it_is_given():
         (lambda: Prompt(["{% block %}"], system=(), user=(), constants={}), "not valid"),
     ],
 )
-def test_a_prompt_that_misses_something(make, said):
-    with pytest.raises(PromptError, match=said):
+def test_a_prompt_that_misses_something(make, message):
+    with pytest.raises(PromptError, match=message):
         make()
 
 
@@ -111,7 +111,7 @@ async def test_role_tells_what_it_is_told_to():
     role = a_role(engine, values_of=lambda pair: {"goal": pair[0], "option": pair[1].upper()})
     await role(("win", "wait"))
     assert engine.requests[0].prompt[1].content == "Goal: win\n\nOption: WAIT"
-    with pytest.raises(TypeError, match="tuple is not a dataclass: give the role a `tell`"):
+    with pytest.raises(TypeError, match="tuple is not a dataclass: give the role `values_of`"):
         await a_role(engine)(("win", "wait"))
 
 

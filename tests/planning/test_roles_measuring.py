@@ -44,7 +44,7 @@ from llm_serving.stores import ResponseCache
 
 
 def numbers(drawn):
-    return [int(one.prompt[-1].content.split()[1]) for one in drawn]
+    return [int(exercise.prompt[-1].content.split()[1]) for exercise in drawn]
 
 
 # --- drawing -------------------------------------------------------------------------------------
@@ -58,10 +58,10 @@ def test_questions_differ_and_half_of_them_are_held_out():
 
 def test_questions_tell_whether_they_are_held_out_if_any_is():
     drawn = draw_exercises(ParityMaker(), "parity", count=10, seed=0)
-    assert [one.kinds["material"] for one in drawn] == ["seen"] * 5 + ["held out"] * 5
+    assert [exercise.kinds["material"] for exercise in drawn] == ["seen"] * 5 + ["held out"] * 5
     assert {"size", "kind"} < drawn[0].kinds.keys()
     drawn = draw_exercises(ParityMaker(held_out=0), "parity", count=10, seed=0)
-    assert not any("material" in one.kinds for one in drawn)
+    assert not any("material" in exercise.kinds for exercise in drawn)
 
 
 def test_an_exam_is_the_held_out_part():
@@ -113,17 +113,21 @@ def test_what_a_maker_has_not_is_not_asked(maker, expected):
 
 
 def test_the_digest_is_of_questions_and_answers():
-    one = exercise("parity", 3)
-    assert digest([one]) == digest([exercise("parity", 3)])
-    changed = [replace(one, answer="{}"), replace(one, prompt=one.prompt[1:]), exercise("other", 3)]
-    assert len({digest([other]) for other in [one, *changed]}) == 4
+    first = exercise("parity", 3)
+    assert digest([first]) == digest([exercise("parity", 3)])
+    changed = [
+        replace(first, answer="{}"),
+        replace(first, prompt=first.prompt[1:]),
+        exercise("other", 3),
+    ]
+    assert len({digest([other]) for other in [first, *changed]}) == 4
 
 
 # --- counting ------------------------------------------------------------------------------------
 
 
-def answered(expected, said, **kinds):
-    return Answered(kinds=kinds, expected=expected, said=said, right=expected == said)
+def answered(expected, answer, **kinds):
+    return Answered(kinds=kinds, expected=expected, said=answer, right=expected == answer)
 
 
 ANSWERS = [
@@ -230,7 +234,9 @@ async def test_a_trial_counts_what_a_model_that_always_says_the_same_gets_right(
         "infeasible": [0, 20 - even],
     }
     assert result.metrics["confusions"] == [["odd", "even", 20 - even]]
-    assert [one["right"] for one in result.trace["answers"]] == [n % 2 == 0 for n in numbers(drawn)]
+    assert [answer["right"] for answer in result.trace["answers"]] == [
+        n % 2 == 0 for n in numbers(drawn)
+    ]
     assert result.usage["feasibility"].calls == 20
 
 
@@ -283,8 +289,8 @@ async def test_the_real_model_answers_every_question_and_repeats_itself(trial, e
     first, again = [await run_trial(trial, Engines(engine)) for _ in range(2)]
     assert first.error is None
     assert first.metrics == again.metrics
-    assert {one["said"] for one in first.trace["answers"]} <= {"even", "odd"}
-    hand = sum(one["said"] == one["expected"] for one in first.trace["answers"])
+    assert {answer["said"] for answer in first.trace["answers"]} <= {"even", "odd"}
+    hand = sum(answer["said"] == answer["expected"] for answer in first.trace["answers"])
     assert (first.metrics["right"], first.metrics["questions"]) == (hand, 20)
     assert first.usage["feasibility"].completion_tokens > 0
 
@@ -312,19 +318,19 @@ def record(role="feasibility", model="m", **metrics):
 
 
 def test_shares_have_wilson_s_interval():
-    (one,) = read_measures([record(), {"planner": "too"}])
+    (measure,) = read_measures([record(), {"planner": "too"}])
     # (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n) with p = .8, n = 10, z = 1.959964
-    assert (one.right, one.share.n, one.share.value) == (8, 10, 0.8)
-    assert one.share.low == pytest.approx(0.4901625, abs=1e-6)
-    assert one.share.high == pytest.approx(0.9433178, abs=1e-6)
-    assert one.kinds["verdict"]["infeasible"].value == 6 / 7
-    assert one.confusions == [("a", "b", 2)]
+    assert (measure.right, measure.share.n, measure.share.value) == (8, 10, 0.8)
+    assert measure.share.low == pytest.approx(0.4901625, abs=1e-6)
+    assert measure.share.high == pytest.approx(0.9433178, abs=1e-6)
+    assert measure.kinds["verdict"]["infeasible"].value == 6 / 7
+    assert measure.confusions == [("a", "b", 2)]
 
 
 def test_an_export_s_texts_are_read_as_well():
-    said = record()
-    texts = {key: json.dumps(said[key]) for key in ("metrics.kinds", "metrics.confusions")}
-    assert read_measures([{**said, **texts}]) == read_measures([said])
+    exported = record()
+    texts = {key: json.dumps(exported[key]) for key in ("metrics.kinds", "metrics.confusions")}
+    assert read_measures([{**exported, **texts}]) == read_measures([exported])
 
 
 @pytest.mark.parametrize(
@@ -376,7 +382,7 @@ def test_scores_have_a_rate_of_their_own(tmp_path):
 
 
 def test_items_are_counted():
-    some = [replace(one, items=(n, 8)) for n, one in enumerate(ANSWERS)]
+    some = [replace(answer, items=(n, 8)) for n, answer in enumerate(ANSWERS)]
     assert counted_items(some) == (10, 40)
     assert counted_items(ANSWERS) is None
 
@@ -388,17 +394,20 @@ def test_a_report_has_a_line_for_a_role_and_a_model(trial):
         record("reward", "small", right=5),
         record("reward", "large", right=10),
     ]
-    told = summary(runs_of(records))
-    assert told.by == ("planner", "model", "settings.role")
-    assert told.header[-1] == "right"
-    assert [(*cells[1:3], cells[-1]) for cells in told.cells] == [
+    summed = summary(runs_of(records))
+    assert summed.by == ("planner", "model", "settings.role")
+    assert summed.header[-1] == "right"
+    assert [(*cells[1:3], cells[-1]) for cells in summed.cells] == [
         ("small", "propose", "10% [2, 40]"),
         ("large", "propose", "80% [49, 94]"),
         ("small", "reward", "50% [24, 76]"),
         ("large", "reward", "100% [72, 100]"),
     ]
-    (one,) = summary(runs_of(records[:2]), by=["role"]).groups
-    assert (one.measured["right"].estimate.value, one.measured["right"].estimate.n) == (9 / 20, 20)
+    (group,) = summary(runs_of(records[:2]), by=["role"]).groups
+    assert (group.measured["right"].estimate.value, group.measured["right"].estimate.n) == (
+        9 / 20,
+        20,
+    )
 
 
 async def test_hashes_do_not_split_a_report(trial):
@@ -409,9 +418,9 @@ async def test_hashes_do_not_split_a_report(trial):
         )
         for role in ("propose", "reward")
     ]
-    results = [await run_trial(one, Engines(ScriptedEngine(always_even))) for one in trials]
-    records = [result_record(one, attempts=1) for one in results]
-    assert len({one["settings.exercises_sha256"] for one in records}) == 2
+    results = [await run_trial(trial, Engines(ScriptedEngine(always_even))) for trial in trials]
+    records = [result_record(result, attempts=1) for result in results]
+    assert len({record["settings.exercises_sha256"] for record in records}) == 2
     assert summary(runs_of(records)).by == ("planner", "settings.role")
 
 
@@ -427,15 +436,15 @@ def test_the_verdicts_of_exercises_are_the_kinds_of_the_rules():
             continue
         kinds = set(rule.kinds.names if rule.kinds else ())
         drawn = draw_exercises(makers[role], role, count=40 if kinds else 4, seed=0)
-        assert {one.kinds[VERDICT] for one in drawn if VERDICT in one.kinds} == kinds
+        assert {exercise.kinds[VERDICT] for exercise in drawn if VERDICT in exercise.kinds} == kinds
 
 
 def test_what_counts_as_held_out_may_be_named():
-    said = {"role": "propose", "questions": 12, "hold_out": ["iron_axe"]}
-    drawn = exercises_of(DOMAINS["minecraft"], MeasureSettings.read(said), seed=0)
-    held_out = [one for one in drawn if one.kinds["goal"] == HELD_OUT]
+    settings = {"role": "propose", "questions": 12, "hold_out": ["iron_axe"]}
+    drawn = exercises_of(DOMAINS["minecraft"], MeasureSettings.read(settings), seed=0)
+    held_out = [exercise for exercise in drawn if exercise.kinds["goal"] == HELD_OUT]
     assert held_out
-    assert all("Obtain 1 iron_axe." in one.prompt[-1].content for one in held_out)
+    assert all("Obtain 1 iron_axe." in exercise.prompt[-1].content for exercise in held_out)
 
 
 def test_names_that_cannot_be_held_out():

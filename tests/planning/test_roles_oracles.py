@@ -115,12 +115,12 @@ async def test_a_sticky_error_stays_in_its_situation_and_no_further():
 
 async def test_a_systematic_error_stays_whatever_is_asked_around_it():
     oracle = an_oracle(0.5, "systematic")
-    said = {
+    answers_about = {
         thing: {await oracle(Where(thing, n)) for n in range(20)}
         for thing in map("thing {}".format, range(100))
     }
-    assert all(len(answers) == 1 for answers in said.values())
-    assert {"fridge", "oven"} < set().union(*said.values())
+    assert all(len(answers) == 1 for answers in answers_about.values())
+    assert {"fridge", "oven"} < set().union(*answers_about.values())
     others = [await an_oracle(0.5, "systematic", seed=seed)(Where("cup")) for seed in range(100)]
     assert 30 < others.count("fridge") < 70, "another run believes something else"
 

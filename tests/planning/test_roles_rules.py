@@ -72,10 +72,10 @@ class Leaps(Rooms):
 
 def test_shares_by_hand():
     """0.9 to the two right ones of five, 0.1 to the three others."""
-    found = [exp(one) for one in spread(list("abcde"), {"a", "e", "z"})]
+    found = [exp(logprob) for logprob in spread(list("abcde"), {"a", "e", "z"})]
     assert found == pytest.approx([0.45, 0.1 / 3, 0.1 / 3, 0.1 / 3, 0.45])
     # 19 of 20 are right: 2 · 19 / (19 + 20) to them, and each is twice as likely as the other one.
-    first, *others = (exp(one) for one in spread(range(20), set(range(1, 20))))
+    first, *others = (exp(logprob) for logprob in spread(range(20), set(range(1, 20))))
     assert first == pytest.approx(1 / 39)
     assert others == pytest.approx([2 / 39] * 19)
     assert spread(["a", "b"], {"a", "b"}) == [log(1 / 2)] * 2
@@ -86,7 +86,7 @@ def test_leading_actions_are_advised_and_feasible():
     world = Minecraft(task="obtain-leather")
     start = world.start(0)
     names = [str(action) for action in world.actions(start)]
-    advised = [str(one) for one in world.advise(start)]
+    advised = [str(action) for action in world.advise(start)]
     assert advised == ["find 1 cow", "kill 1 cow"]
     # No cow is in sight yet.
     assert leading(world, start, names, seed=0) == ("find 1 cow",)
@@ -134,7 +134,9 @@ def walked(world, seed, moves=25):
         possible = list(world.actions(state))
         if not possible or world.success(state):
             return
-        advised = [one for one in world.advise(state) if world.feasible(state, one) is None]
+        advised = [
+            action for action in world.advise(state) if world.feasible(state, action) is None
+        ]
         state = world.step(
             state, rng.choice(advised if advised and rng.random() < 0.7 else possible), rng
         ).state
@@ -146,7 +148,7 @@ def in_its_words(state):
         return state
     return replace(
         state,
-        position=tuple(round(one, 1) for one in state.position),
+        position=tuple(round(coordinate, 1) for coordinate in state.position),
         health=round(state.health, 1),
         hunger=round(state.hunger, 1),
     )
@@ -164,17 +166,17 @@ def in_its_words(state):
 )
 def test_advice_reads_of_a_state_what_its_words_tell(domain, task):
     spec = find_domain(domain)
-    told = {}
+    texts = {}
     for seed in range(2):
         world = spec.open(task, spec.settings())
         for state in walked(world, seed):
             rounded, words = in_its_words(state), world.describe(state)
             assert world.describe(rounded) == words
             advice = list(world.advise(state))
-            assert list(world.advise(rounded)) == told.setdefault(words, advice) == advice
+            assert list(world.advise(rounded)) == texts.setdefault(words, advice) == advice
             # Nor does MC-DML cut them.
             assert not str(Observation("", words, "")).endswith(DOTS)
-    assert len(told) > 3
+    assert len(texts) > 3
 
 
 ACTING = ("puct", "llm-policy", "react", "llm-agent", "reflection-agent", "mc-dml")
@@ -206,8 +208,8 @@ async def test_choices_that_are_told_alike_have_the_same_right_actions_whoever_a
             name, domain="minecraft", task="cook-meat", settings={"roles": "rules", **known}
         ).run(Engines(EncoderEngine()), 0)
     assert roles == {"prior", "think", "reflection"}
-    assert sum(len(said) > 1 for said in right.values()) > 5
-    assert all(len(set(said)) == 1 for said in right.values())
+    assert sum(len(answers) > 1 for answers in right.values()) > 5
+    assert all(len(set(answers)) == 1 for answers in right.values())
 
 
 def choice(actions, right):
@@ -239,7 +241,7 @@ def test_thoughts_and_reflections_are_of_the_languages_of_their_roles():
     failed = Trajectory((), Observation("", "", ""), lapse=Lapse(2, "c", ("a", "b", "c"), ("b",)))
     assert REFLECTION.right(failed) == "Next time, at move 2, b is better than c."
     assert REFLECTION.wrong(failed, Random(0)) in {
-        f"Next time, at move 2, {one} is better than c." for one in "ac"
+        f"Next time, at move 2, {action} is better than c." for action in "ac"
     }
     odd = replace(failed, lapse=Lapse(1, "No!", ("a", "b"), ("b",)))
     blameless = replace(failed, lapse=None)
@@ -321,7 +323,7 @@ async def test_rules_win_where_a_uniform_prior_does_not(name):
     assert by_rules.success is True
     assert len(by_rules.plan) == 6
     assert by_rules.trace["settings"]["roles"] == "rules"
-    assert {one["role"] for one in by_rules.trace["oracles"]} == {*PLANNERS[name].roles}
+    assert {oracle["role"] for oracle in by_rules.trace["oracles"]} == {*PLANNERS[name].roles}
     if name != "react":
         blind = await run(name, world, prior="uniform", moves=12, **quick)
         assert blind.success is False
@@ -341,13 +343,13 @@ async def test_a_thought_of_rules_before_a_model_s_action(tmp_path):
     file.write_text("think: rules\n")
 
     def obey(text, choices):
-        (said,) = re.findall(r"leads to the goal now: ([a-z]+)\.", text.rpartition("Now:")[2])
-        return [log(0.9 if choice == said else 0.1) for choice in choices]
+        (action,) = re.findall(r"leads to the goal now: ([a-z]+)\.", text.rpartition("Now:")[2])
+        return [log(0.9 if choice == action else 0.1) for choice in choices]
 
     engine = ScriptedEngine({}, score=obey)
     outcome = await run("react", Rooms(4), engine=engine, roles=str(file))
     assert outcome.plan == ("forward",) * 3
-    assert [one["role"] for one in outcome.trace["oracles"]] == ["think"]
+    assert [oracle["role"] for oracle in outcome.trace["oracles"]] == ["think"]
 
 
 @pytest.mark.parametrize(
@@ -389,7 +391,7 @@ async def test_every_planner_that_asks_has_rules_in_its_own_world(name, text_enc
     task = "cook-meat" if "d" in spec.settings.known_keys() else None
     prepared = prepare(name, task=task, settings={"roles": "rules", **quick})
     outcome = await prepared.run(Engines(EncoderEngine(text_encoder)), 0)
-    asked = {one["role"] for one in outcome.trace["oracles"]}
+    asked = {oracle["role"] for oracle in outcome.trace["oracles"]}
     # Rules that imagine the state, where a planner predicts none, ask their own `dynamics`.
     imagined = {"dynamics"} if "rules_see" in spec.settings.known_keys() else set()
     assert asked <= {*spec.roles} | imagined
@@ -470,7 +472,7 @@ async def test_reflections_of_rules_name_the_first_wrong_move(tmp_path):
     )
     outcome = await prepared.run(Engines(EncoderEngine()), 0)
     first, second = outcome.trace["rounds"]
-    (said,) = second["reflections"]
-    number = int(re.search(r"at move (\d+),", said)[1])
-    assert first["actions"][number - 1] in said
+    (reflection,) = second["reflections"]
+    number = int(re.search(r"at move (\d+),", reflection)[1])
+    assert first["actions"][number - 1] in reflection
     assert json.dumps(outcome.trace["oracles"]).count('"role"') == 2

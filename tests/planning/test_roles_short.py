@@ -68,30 +68,32 @@ async def asked(words, roles):
     engine = ScriptedEngine({"decompose": SUBTASKS, "judge": JUDGED}, identity=identity)
     with pytest.raises(Exception, match="apply"):
         await run("drip", FIGURE_3, engine=engine, roles="llm")
-    return {one.role: [turn.content for turn in one.prompt] for one in engine.requests[:2]}
+    return {
+        request.role: [turn.content for turn in request.prompt] for request in engine.requests[:2]
+    }
 
 
 async def test_a_taught_model_reads_short_words_and_no_rules():
-    said = await asked(WORDS, ("decompose", "judge"))
-    system, judge = said["judge"]
-    assert said["decompose"] == [system, f"goal: {FIGURE_3.goal}\n\ndecompose"]
+    prompts = await asked(WORDS, ("decompose", "judge"))
+    system, judge = prompts["judge"]
+    assert prompts["decompose"] == [system, f"goal: {FIGURE_3.goal}\n\ndecompose"]
     assert judge == f"{BRIEF}\n\njudge\nsubtask: stack r o"
     assert len(system) < 60
 
 
 async def test_what_it_was_not_taught_is_asked_as_ever():
-    said = await asked(WORDS, ("judge",))
-    assert said["decompose"][0].startswith("You plan backwards.")
-    assert len(said["judge"][0]) < 60
-    said = await asked("of other fields", ("decompose", "judge"))
-    assert said["judge"][0].startswith("You judge a subtask")
+    prompts = await asked(WORDS, ("judge",))
+    assert prompts["decompose"][0].startswith("You plan backwards.")
+    assert len(prompts["judge"][0]) < 60
+    prompts = await asked("of other fields", ("decompose", "judge"))
+    assert prompts["judge"][0].startswith("You judge a subtask")
 
 
 def test_all_roles_of_a_world_have_words_of_one_family():
     """So one adapter holds them all, in every problem; other rules are another family."""
     for name in ("blocksworld", "minecraft"):
         makers = exercise_makers(find_domain(name), words="taught")
-        own = {one.taught_words for one in makers.values()}
+        own = {maker.taught_words for maker in makers.values()}
         assert len(own) == 1
         assert len(makers) == 11
         world = find_domain(name).teacher(None).situation(Random(1), held_out=False).domains[0]
@@ -100,7 +102,7 @@ def test_all_roles_of_a_world_have_words_of_one_family():
             *DripRoles(world, seed=0).by_name().values(),
             *OptionRoles(world, PromptSettings.read({}), seed=0).by_name().values(),
         )
-        assert {one.short.digest() for one in specs if one.short} == own
+        assert {spec.short.digest() for spec in specs if spec.short} == own
     assert words_of(Blocksworld(FIGURE_3.puzzle)) == WORDS
     assert words_of(Blocksworld(FIGURE_3.puzzle, rules="standard")) != WORDS
 
@@ -136,7 +138,7 @@ def test_lessons_are_in_the_words_of_the_planner():
     maker = SubtaskExercises(find_domain("blocksworld").teacher(None), words="taught")
     assert maker.taught_words == WORDS
     made = maker.about_one_state(Random(1), roles=maker.roles, held_out=False)
-    assert {one.role for one in made} == {"decompose", "judge", "apply", "act"}
-    for one in made:
-        assert f"\n\n{one.role}" in one.prompt[1].content
-        assert one.grade(one.answer).right
+    assert {exercise.role for exercise in made} == {"decompose", "judge", "apply", "act"}
+    for exercise in made:
+        assert f"\n\n{exercise.role}" in exercise.prompt[1].content
+        assert exercise.grade(exercise.answer).right

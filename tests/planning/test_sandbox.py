@@ -65,8 +65,8 @@ async def ended(source, *, sources=(PRELUDE,), entry=ENTRY, limits=LIMITS):
 def fits(error, verdict):
     allowed = verdict if isinstance(verdict, tuple) else (verdict,)
     return any(
-        error is None if one is None else error is not None and error.startswith(one)
-        for one in allowed
+        error is None if verdict is None else error is not None and error.startswith(verdict)
+        for verdict in allowed
     )
 
 
@@ -74,7 +74,7 @@ async def all_of(programs, canary, *, sources=(PRELUDE,)):
     """Runs programs a few at once; returns those that escaped or ended otherwise."""
     wrong, gate = [], asyncio.Semaphore(4)
 
-    async def one(name, source, verdict):
+    async def checked(name, source, verdict):
         async with gate:
             text = source.replace("CANARY", repr(str(canary)))
             end, escapes = await ended(text, sources=sources)
@@ -82,7 +82,7 @@ async def all_of(programs, canary, *, sources=(PRELUDE,)):
             wrong.append((name, escapes, end.error, verdict))
 
     canary.write_text("untouched")
-    await asyncio.gather(*(one(*program) for program in programs))
+    await asyncio.gather(*(checked(*program) for program in programs))
     assert canary.read_text() == "untouched"
     assert {path.name for path in canary.parent.iterdir()} == {canary.name}
     return wrong
@@ -150,17 +150,17 @@ async def test_a_call_reaches_the_host_and_its_answer_comes_back():
 
 async def test_chance_follows_from_the_seed():
     async def drawn(seed):
-        told = []
+        numbers = []
 
         async def host(_, values):
-            told.extend(values)
+            numbers.extend(values)
 
         await run_program(["__call('x', [Math.random(), Math.random()])"], "0", host, seed=seed)
-        return told
+        return numbers
 
-    one, same, other = await asyncio.gather(drawn(1), drawn(1), drawn(2))
-    assert one == same != other
-    assert all(0 <= value < 1 for value in one)
+    first, same, other = await asyncio.gather(drawn(1), drawn(1), drawn(2))
+    assert first == same != other
+    assert all(0 <= value < 1 for value in first)
 
 
 async def test_a_host_may_stop_its_program():

@@ -27,8 +27,8 @@ def walked(backup, root, taken, tail=0.0):
     for edge, step in taken:
         walk.go(edge, step)
     walk.tail = tail
-    for one in [*walk.nodes, *walk.edges]:
-        one.visits += 1
+    for part in [*walk.nodes, *walk.edges]:
+        part.visits += 1
     backup(walk)
 
 

@@ -520,8 +520,8 @@ def test_statistics_of_any_search(drawn):
     for node in nodes_of(root):
         assert node.visits == passed.get(node, 0)
         assert sum(edge.visits for edge in node.edges or ()) <= node.visits
-    for one in [root, *(edge for _, edge in edges_below(root))]:
-        found = credited.get(one, [])
-        assert one.visits == len(found)
+    for part in [root, *(edge for _, edge in edges_below(root))]:
+        found = credited.get(part, [])
+        assert part.visits == len(found)
         mean = sum(found) / len(found) if found else 0.0
-        assert one.value == pytest.approx(mean, abs=1e-9)
+        assert part.value == pytest.approx(mean, abs=1e-9)

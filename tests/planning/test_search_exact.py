@@ -88,8 +88,8 @@ class RandomMdp(Simulated):
         for _ in range(self.horizon):
             q = {
                 pair: self.rewards[pair]
-                + self.gamma * (self.first[pair] * v[one] + (1 - self.first[pair]) * v[other])
-                for pair, (one, other) in self.outcomes.items()
+                + self.gamma * (self.first[pair] * v[outcome] + (1 - self.first[pair]) * v[other])
+                for pair, (outcome, other) in self.outcomes.items()
             }
             v = [max(q[state, action] for action in self.actions) for state in range(60)]
         return v, q

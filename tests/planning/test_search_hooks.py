@@ -67,7 +67,7 @@ async def test_what_a_failed_descent_changed_before_it_selected_is_put_back(widt
             raise OSError("no choice")
         return edges[0]
 
-    told = []
+    hooks = []
     with pytest.raises(OSError, match="no choice"):
         await search(
             root,
@@ -77,10 +77,10 @@ async def test_what_a_failed_descent_changed_before_it_selected_is_put_back(widt
             simulations=9,
             width=width,
             before_select=lambda node, walk: renew(node),
-            on_backup=lambda walk: told.append((root.memo, root.edges[0].prior)),
+            on_backup=lambda walk: hooks.append((root.memo, root.edges[0].prior)),
         )
     assert root.visits == 3
-    assert (root.memo, [edge.prior for edge in root.edges]) == (told[-1][0], [told[-1][1]] * 2)
+    assert (root.memo, [edge.prior for edge in root.edges]) == (hooks[-1][0], [hooks[-1][1]] * 2)
     assert root.memo < 3
 
 

@@ -25,7 +25,7 @@ async def test_outcomes_of_a_drawn_action_become_different_nodes():
     world = ChanceWorld(coin, actions=lambda state: "f")
     await search(root, world, **UCT, simulations=20)
     [flip] = root.edges
-    visits = {seen: node.visits for seen, node in flip.outcomes.items()}
+    visits = {outcome: node.visits for outcome, node in flip.outcomes.items()}
     assert set(visits) == {"heads", "tails"}
     # The first simulation ends at the root.
     assert sum(visits.values()) == flip.visits == 19
@@ -41,7 +41,7 @@ async def test_equal_observations_lead_to_one_node():
     root = Node()
     await search(root, ChanceWorld(foggy), **UCT, simulations=9)
     for edge in root.edges:
-        assert {seen: node.visits for seen, node in edge.outcomes.items()} == {"fog": 4}
+        assert {outcome: node.visits for outcome, node in edge.outcomes.items()} == {"fog": 4}
 
 
 async def test_a_certain_step_is_made_once_and_a_drawn_one_each_time():

@@ -19,7 +19,7 @@ from llm_planning.search import (
 
 def node_with_edges(visits, edges):
     node = expanded(
-        Edge("a", first_play=one.get("r", 0.0), prior=one.get("p", 0.0)) for one in edges
+        Edge("a", first_play=edge.get("r", 0.0), prior=edge.get("p", 0.0)) for edge in edges
     )
     node.visits = visits
     for edge, statistics in zip(node.edges, edges, strict=True):

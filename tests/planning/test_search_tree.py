@@ -110,7 +110,7 @@ def test_best_path_follows_the_outcome_that_was_met_most_often():
     seldom.visits, often.visits = 1, 2
     seldom.edges = [counted(Edge("c"), 1, 0.0)]
     often.edges = [counted(Edge("d"), 2, -5.0)]
-    assert [one.action for one in best_path(expanded([edge]))] == ["a", "d"]
+    assert [edge.action for edge in best_path(expanded([edge]))] == ["a", "d"]
 
 
 def test_advance_keeps_the_subtree_of_what_was_seen(sheep_tree):

@@ -100,9 +100,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("planner", "where", "settings", "said"), REFUSED)
-def test_a_setting_that_does_nothing_is_refused_in_one_line(planner, where, settings, said):
-    with pytest.raises(SettingsError, match=said) as refused:
+@pytest.mark.parametrize(("planner", "where", "settings", "message"), REFUSED)
+def test_a_setting_that_does_nothing_is_refused_in_one_line(planner, where, settings, message):
+    with pytest.raises(SettingsError, match=message) as refused:
         prepare(planner, settings=settings, **where)
     assert re.fullmatch(r"setting \w+=.* does nothing in .*; leave it out", str(refused.value))
 
@@ -136,8 +136,8 @@ def test_a_planner_of_ones_own_says_when_it_reads_a_setting():
 
 
 def test_settings_that_do_not_fit_together_are_named():
-    told = "^these settings are not possible: .*controller=minerl needs steps"
-    with pytest.raises(SettingsError, match=told):
+    message = "^these settings are not possible: .*controller=minerl needs steps"
+    with pytest.raises(SettingsError, match=message):
         prepare("xenon", settings={"controller": "minerl"})
 
 
@@ -177,8 +177,10 @@ def test_every_cell_of_a_packaged_sweep_is_read(path, monkeypatch):
         product = _Product.of(where, entries)
         for row in product.rows:
             few = {
-                key: replace(one, value=one.value[:1] if len(one.value) > 6 else one.value)
-                for key, one in row.settings.items()
+                key: replace(
+                    setting, value=setting.value[:1] if len(setting.value) > 6 else setting.value
+                )
+                for key, setting in row.settings.items()
             }
             assert list(product._settings(replace(row, settings=few)))
 
@@ -288,14 +290,14 @@ def others(settings, key, field):
     """Settings with another value of a key that is possible."""
     value = settings.to_json()[key]
     if get_origin(field.annotation) is Literal:
-        tried = [one for one in get_args(field.annotation) if one != value]
+        tried = [choice for choice in get_args(field.annotation) if choice != value]
     elif isinstance(value, int | float):
         tried = [value + 1 if isinstance(value, int) else value / 3 + 0.1]
     else:
         tried = [0.7, "none"]
-    for one in tried:
+    for choice in tried:
         try:
-            yield settings.read({**settings.to_json(), key: one})
+            yield settings.read({**settings.to_json(), key: choice})
         except SettingsError:
             continue
 
@@ -308,7 +310,7 @@ async def test_a_setting_is_read_or_it_changes_nothing(name):
     for context in contexts:
         if not context.keys() <= known.keys():
             continue
-        given = {key: one for key, one in {**small, **context}.items() if key in known}
+        given = {key: value for key, value in {**small, **context}.items() if key in known}
         prepared = prepare(
             spec, settings={k: v for k, v in given.items() if k not in spec.never_read}, **where
         )

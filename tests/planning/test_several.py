@@ -108,9 +108,11 @@ def test_the_questions_of_all_problems_are_in_flight_together():
 
     outcome = asyncio.run(planned(14))
     assert most == 14
-    said = outcome.trace["problems"]
-    assert [one["plan"] for one in said.values()] == [[str(number)] for number in range(14)]
-    assert list(said) == [f"p{number}" for number in range(14)]
+    problems = outcome.trace["problems"]
+    assert [problem["plan"] for problem in problems.values()] == [
+        [str(number)] for number in range(14)
+    ]
+    assert list(problems) == [f"p{number}" for number in range(14)]
     assert outcome.success
     assert outcome.metrics["rules"] == {"plain": 14}
     most = 0
@@ -134,18 +136,18 @@ def test_each_problem_has_its_own_verdict():
     outcome, engine, _ = run(
         worlds, answer, seconds=0.2, delay=lambda request: 5 * (number_of(request) == 3)
     )
-    said = outcome.trace["problems"]
-    assert {name: one["failure"] for name, one in said.items()} == {
+    problems = outcome.trace["problems"]
+    assert {name: problem["failure"] for name, problem in problems.items()} == {
         "fine": None,
         "large": "not planned",
         "bad": "not planned",
         "slow": "out of time",
         "last": None,
     }
-    assert said["bad"]["cause"] == "line 3 is wrong"
-    assert said["large"]["cause"].startswith("the prompt has 9 tokens")
-    assert said["slow"]["cause"] == "it took over 0.2 s"
-    assert said["slow"]["rules"] == "plain"
+    assert problems["bad"]["cause"] == "line 3 is wrong"
+    assert problems["large"]["cause"].startswith("the prompt has 9 tokens")
+    assert problems["slow"]["cause"] == "it took over 0.2 s"
+    assert problems["slow"]["rules"] == "plain"
     assert outcome.success is False
     assert outcome.metrics["failures"] == {"not planned": 2, "out of time": 1}
     assert outcome.text.splitlines()[2] == "bad: not planned (line 3 is wrong)"
@@ -192,8 +194,8 @@ def test_a_trace_has_one_problem_after_the_other():
         lambda request: f"no. {number_of(request)}",
         delay=lambda request: 0.03 - number_of(request) / 100,
     )
-    told = [(one["type"], one.get("name") or one.get("action")) for one in events]
-    assert told == [
+    lines = [(event["type"], event.get("name") or event.get("action")) for event in events]
+    assert lines == [
         ("problem", "a"),
         ("prompt", None),
         ("role", None),
@@ -205,9 +207,9 @@ def test_a_trace_has_one_problem_after_the_other():
         ("role", None),
         ("execution", "no. 2"),
     ]
-    (known,) = {one["system"] for one in events if one["type"] == "role"}
+    (known,) = {event["system"] for event in events if event["type"] == "role"}
     assert known == events[1]["id"]
     # The times are those of the whole run.
-    assert all(0 <= one["at"] < 10 for one in events)
-    ends = [one["at"] for one in events if one["type"] == "execution"]
+    assert all(0 <= event["at"] < 10 for event in events)
+    ends = [event["at"] for event in events if event["type"] == "execution"]
     assert ends == sorted(ends, reverse=True)

@@ -57,7 +57,7 @@ SEEDED = (MINE, CRAFT, TABLE)
 
 async def test_the_nearest_descriptions_come_first():
     library = opened(seeded=SEEDED)
-    assert [one.name for one in await library.nearest("mine 3 iron_ore", 2)] == [
+    assert [skill.name for skill in await library.nearest("mine 3 iron_ore", 2)] == [
         "mineItem",
         "makeTable",
     ]
@@ -70,7 +70,7 @@ async def test_each_description_is_embedded_once(asked):
     await library.nearest("mine 1 log")
     await library.nearest("mine 2 log")
     library.add(code_of("a"), description="Kill a cow")
-    assert [one.name for one in await library.nearest("kill 1 cow", 1)] == ["a"]
+    assert [skill.name for skill in await library.nearest("kill 1 cow", 1)] == ["a"]
     assert asked == [
         ["mine 1 log", "Craft a compass", "Make a table", "Mine ore or log"],
         ["mine 2 log"],
@@ -231,9 +231,9 @@ def test_skills_for_other_primitives_are_not_offered(tmp_path):
     opened(tmp_path).add(code_of("a"), description="d")
     opened(tmp_path).add(code_of("b"), description="d")
     other = "1" * 64
-    with pytest.warns(RuntimeWarning, match=r"other control primitives.*'a, b'") as said:
+    with pytest.warns(RuntimeWarning, match=r"other control primitives.*'a, b'") as caught:
         library = opened(tmp_path, primitives=other)
-    assert len(said) == 1
+    assert len(caught) == 1
     assert library.skills == ()
     new = library.add(code_of("a"), description="d")
     assert (new.number, new.primitives) == (2, other)
@@ -267,7 +267,7 @@ def add_and_be_killed(place):
     folder, found = Path(place), set()
     opened(folder).add(code_of("a"), description="d")
 
-    def live(number, said):
+    def live(number, report):
         library = opened(folder)
         library.count(library.add(code_of("a", str(number)), description="d"), won=True)
 

@@ -17,8 +17,8 @@ from llm_serving.models.folders import CACHE_VARIABLE
 NAMES = ["n" * 300, "a\0b", "~nosuchuser/zork1.z5", "~nosuchuser", "a/" * 3000]
 
 
-def in_one_line(told):
-    return "\n" not in str(told.value) and len(str(told.value)) < 9000
+def in_one_line(caught):
+    return "\n" not in str(caught.value) and len(str(caught.value)) < 9000
 
 
 @pytest.mark.parametrize(("name", "write"), game_files(), ids=[name for name, _ in game_files()])
@@ -28,10 +28,10 @@ async def test_a_file_that_is_no_known_story_is_refused_at_once(tmp_path, monkey
     path = tmp_path / "story.z5"
     write(path)
     begun = time.monotonic()
-    with pytest.raises(TextGameError) as told:
+    with pytest.raises(TextGameError) as caught:
         async with open_game("zork1", GameSettings(game=str(path))):
             pass
-    assert in_one_line(told)
+    assert in_one_line(caught)
     assert time.monotonic() - begun < 5
     assert not (tmp_path / "trace").exists()
 
@@ -39,10 +39,10 @@ async def test_a_file_that_is_no_known_story_is_refused_at_once(tmp_path, monkey
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_name_that_no_story_can_have(name):
     for settings in (GameSettings(game=name), GameSettings(games=name)):
-        with pytest.raises(TextGameError) as told:
+        with pytest.raises(TextGameError) as caught:
             async with open_game("zork1", settings):
                 pass
-        assert in_one_line(told)
+        assert in_one_line(caught)
 
 
 def test_a_folder_of_stories_that_is_not_a_folder(tmp_path):
@@ -92,9 +92,9 @@ def test_a_made_game_that_was_altered_is_made_again(tmp_path, monkeypatch, name,
 
     monkeypatch.setattr(textworld_making, "generate_apart", generate)
     for _ in range(2):
-        with pytest.raises(TextGameError, match="cannot be opened") as told:
+        with pytest.raises(TextGameError, match="cannot be opened") as caught:
             open_textworld("custom", level=None, seed=1)
-    assert in_one_line(told)
+    assert in_one_line(caught)
     (place,) = (tmp_path / "games").glob("text-*")
     altered = place / name
     size = altered.stat().st_size
@@ -106,7 +106,7 @@ def test_a_made_game_that_was_altered_is_made_again(tmp_path, monkeypatch, name,
 
 
 def test_any_error_in_opening_a_made_game_is_one_line(tmp_path):
-    with pytest.raises(TextGameError) as told, opening_made("custom-5-1", tmp_path / GAME_FILE):
+    with pytest.raises(TextGameError) as caught, opening_made("custom-5-1", tmp_path / GAME_FILE):
         raise KeyError("many\nlines" * 1000)
-    assert in_one_line(told)
-    assert str(tmp_path) in str(told.value)
+    assert in_one_line(caught)
+    assert str(tmp_path) in str(caught.value)

@@ -137,13 +137,15 @@ def test_commands_without_a_word_are_keys_in_all_of_jerichos_walkthroughs():
 
     with_keys = {}
     for bindings in jericho.defines.BINDINGS_DICT.values():
-        told = bindings.get("walkthrough", "")
-        commands = _commands(told)
-        assert [one.strip() for one in told.split("/")] == [
-            "" if one == ENTER else one for one in commands or ("",)
+        walkthrough = bindings.get("walkthrough", "")
+        commands = _commands(walkthrough)
+        assert [command.strip() for command in walkthrough.split("/")] == [
+            "" if command == ENTER else command for command in commands or ("",)
         ]
         if ENTER in commands:
-            with_keys[bindings["name"]] = [i for i, one in enumerate(commands) if one == ENTER]
+            with_keys[bindings["name"]] = [
+                i for i, command in enumerate(commands) if command == ENTER
+            ]
     assert with_keys == {
         "curses": [486],
         "theatre": [289],

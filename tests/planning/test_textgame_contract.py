@@ -27,13 +27,13 @@ def remembered(interpreter, store=None, *, snapshots=1000, states=1000):
 
 
 PLAYERS = {
-    "snapshots": lambda one, _: SnapshotGame(one),
-    "few snapshots": lambda one, _: SnapshotGame(StateTable(one, limit=1)),
-    "remembered": lambda one, _: remembered(one),
-    "little remembered": lambda one, _: remembered(one, snapshots=1, states=2),
-    "on disk": lambda one, path: remembered(one, TransitionStore(path)),
-    "little on disk": lambda one, path: remembered(one, TransitionStore(path), states=2),
-    "twice": lambda one, _: RememberedGame(remembered(one), TransitionMemory()),
+    "snapshots": lambda game, _: SnapshotGame(game),
+    "few snapshots": lambda game, _: SnapshotGame(StateTable(game, limit=1)),
+    "remembered": lambda game, _: remembered(game),
+    "little remembered": lambda game, _: remembered(game, snapshots=1, states=2),
+    "on disk": lambda game, path: remembered(game, TransitionStore(path)),
+    "little on disk": lambda game, path: remembered(game, TransitionStore(path), states=2),
+    "twice": lambda game, _: RememberedGame(remembered(game), TransitionMemory()),
 }
 
 
@@ -99,8 +99,8 @@ async def test_everything_is_a_function_of_key_and_action(interpreter):
 
     def take(snapshot, key, action):
         made = interpreter.step(snapshot, action)
-        told = (made.text, made.reward, made.ending, interpreter.key(made.state))
-        assert edges.setdefault((key, action), told) == told
+        transition = (made.text, made.reward, made.ending, interpreter.key(made.state))
+        assert edges.setdefault((key, action), transition) == transition
         return made
 
     for _ in range(2):
@@ -122,24 +122,27 @@ async def test_everything_is_a_function_of_key_and_action(interpreter):
 @pytest.fixture(scope="module", params=["numbers", "trails", "trap-door", "cooking", "jericho"])
 async def played(request, tmp_path_factory):
     """An interpreter, a walk in its game, and the number of steps of the walk."""
-    one = opened(request.param, tmp_path_factory.mktemp("game"))
+    interpreter = opened(request.param, tmp_path_factory.mktemp("game"))
     steps = 10 if request.param in {"cooking", "jericho"} else 60
-    yield one, await wander(SnapshotGame(one), seed=0, steps=steps), steps
+    yield interpreter, await wander(SnapshotGame(interpreter), seed=0, steps=steps), steps
     end_workers()
 
 
 @pytest.mark.parametrize("name", PLAYERS)
 async def test_every_player_meets_the_same_game(played, name, tmp_path):
-    one, told, steps = played
+    interpreter, transitions, steps = played
     # The second time, only the disk remembers; under a coarse name that may be another state.
-    for _ in range(1 if isinstance(one, Trails) else 2):
-        game = PLAYERS[name](one, tmp_path / "game.sqlite")
-        assert (game.name, game.max_score) == (one.name, one.max_score)
-        assert (game.walkthrough, game.objective) == (one.walkthrough, one.objective)
-        assert await wander(game, seed=0, steps=steps) == told
+    for _ in range(1 if isinstance(interpreter, Trails) else 2):
+        game = PLAYERS[name](interpreter, tmp_path / "game.sqlite")
+        assert (game.name, game.max_score) == (interpreter.name, interpreter.max_score)
+        assert (game.walkthrough, game.objective) == (
+            interpreter.walkthrough,
+            interpreter.objective,
+        )
+        assert await wander(game, seed=0, steps=steps) == transitions
         start = await game.start()
-        before = [start, *(here for *_, here in told)]
-        for came, (*seen, action, here) in reversed(list(zip(before, told, strict=False))):
+        before = [start, *(here for *_, here in transitions)]
+        for came, (*seen, action, here) in reversed(list(zip(before, transitions, strict=False))):
             state = start.state if came.ending else came.state
             assert game.knows(state)
             assert [*await view(game, state)] == seen

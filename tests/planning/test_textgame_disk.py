@@ -65,28 +65,28 @@ async def test_a_look_is_kept_where_the_actions_are_not(tmp_path):
 async def test_ways_of_two_processes_never_make_a_circle(tmp_path):
     """One process reached s by p, the other p by s: in any order of saving, both ways end."""
     path = tmp_path / "ways.sqlite"
-    one, two = TransitionStore(path), TransitionStore(path)
-    for store in (one, two):
+    ours, theirs = TransitionStore(path), TransitionStore(path)
+    for store in (ours, theirs):
         store.put_state("start", KnownState(None, 0))
-    one.put_state("p", KnownState(Origin("start", "a"), 5))
-    one.put_state("s", KnownState(Origin("p", "b"), 6))
-    two.put_state("s", KnownState(Origin("start", "c"), 1))
-    two.put_state("p", KnownState(Origin("s", "d"), 2))
-    for first, second in ((one, two), (two, one)):
+    ours.put_state("p", KnownState(Origin("start", "a"), 5))
+    ours.put_state("s", KnownState(Origin("p", "b"), 6))
+    theirs.put_state("s", KnownState(Origin("start", "c"), 1))
+    theirs.put_state("p", KnownState(Origin("s", "d"), 2))
+    for first, second in ((ours, theirs), (theirs, ours)):
         first.save()
         second.save()
         assert first.load("s").origin == Origin("start", "c")
         assert first.load("p").origin == Origin("s", "d")
-    one.close()
-    two.close()
+    ours.close()
+    theirs.close()
 
 
 async def test_two_open_memories_share_a_file(tmp_path):
     path = tmp_path / "numbers.sqlite"
-    with kept(path) as one, kept(path) as two:
+    with kept(path) as first, kept(path) as second:
         for seed in range(3):
-            told = [await wander(game, seed=seed, steps=100) for game in (one, two)]
-            assert told[0] == told[1]
+            walks = [await wander(game, seed=seed, steps=100) for game in (first, second)]
+            assert walks[0] == walks[1]
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("SELECT count(*) FROM transitions").fetchone() == (27,)
 
@@ -134,7 +134,7 @@ def test_the_warning_names_the_caller_who_opened_the_file(tmp_path):
     damage_header(path)
     with pytest.warns(RuntimeWarning, match="is begun anew") as warned:
         TransitionStore(path).close()
-    assert [one.filename for one in warned] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
 
 
 def test_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path):
@@ -184,14 +184,14 @@ async def test_no_damage_of_a_row_is_a_traceback_or_never_ends(tmp_path, change)
     file.execute("PRAGMA ignore_check_constraints = 1")
     file.execute(change.replace("UPDATE", "UPDATE OR IGNORE"))
     file.close()
-    said = "the transition memory cannot be used"
+    message = "the transition memory cannot be used"
     with kept(path) as game:
         try:
             await wander(game, seed=0, steps=300)
         except TextGameError as error:
-            said = str(error)
-    assert "cannot be used" in said
-    assert len(said.splitlines()) == 1
+            message = str(error)
+    assert "cannot be used" in message
+    assert len(message.splitlines()) == 1
 
 
 async def test_a_view_in_a_table_s_place_is_not_looked_at(tmp_path):
@@ -218,7 +218,7 @@ async def test_a_file_that_cannot_be_written_ends_no_search(tmp_path):
 
 
 def test_a_revision_has_a_file_of_its_own():
-    one, two = (transition_store_path("Trap Door/1", revision) for revision in ("a", "b"))
-    assert one != two
-    assert one.parent == two.parent
-    assert one.name.startswith("trap-door-1-")
+    first, second = (transition_store_path("Trap Door/1", revision) for revision in ("a", "b"))
+    assert first != second
+    assert first.parent == second.parent
+    assert first.name.startswith("trap-door-1-")

@@ -22,21 +22,21 @@ def numbers():
 
 async def test_a_game_by_the_contract():
     world = numbers()
-    one = await world.start(7)
-    assert await world.describe(one) == "Begin.\nYou see 1.\nnothing"
-    assert await world.actions(one) == ("add", "double")
-    step = await world.step(one, "double", None)
+    state = await world.start(7)
+    assert await world.describe(state) == "Begin.\nYou see 1.\nnothing"
+    assert await world.actions(state) == ("add", "double")
+    step = await world.step(state, "double", None)
     assert (step.reward, step.done, step.text, step.obstacle) == (1.0, False, "double: 2", None)
     assert await world.describe(step.state) == "double: 2\nYou see 2.\nnothing"
     # A step can begin in any state that was reached.
-    assert (await world.step(one, "double", None)).state == step.state
+    assert (await world.step(state, "double", None)).state == step.state
     assert not await is_won(world, step.state, done=step.done)
 
 
 async def test_an_action_that_changes_nothing_says_so():
     world = numbers()
-    two = (await world.step(await world.start(0), "double", None)).state
-    assert (await world.step(two, "wait", None)).obstacle == "wait: 2"
+    doubled = (await world.step(await world.start(0), "double", None)).state
+    assert (await world.step(doubled, "wait", None)).obstacle == "wait: 2"
 
 
 @pytest.mark.parametrize(

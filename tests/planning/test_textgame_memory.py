@@ -60,11 +60,11 @@ async def test_what_is_asked_for_at_one_moment_is_found_out_once():
     await asyncio.sleep(0.01)
     assert toy.asked["actions"] == 2
     toy.waiting.set()
-    one, two = await asyncio.gather(*asked[1:])
+    first, second = await asyncio.gather(*asked[1:])
     # Who waits for another's question waits all the same.
     assert all(0.005 < player.seconds.valid_actions.seconds < 10.0 for player in players)
-    assert one == two == (("You see 1.", "nothing"), ("add", "double"))
-    assert one[1] is await players[0].actions(start.state)
+    assert first == second == (("You see 1.", "nothing"), ("add", "double"))
+    assert first[1] is await players[0].actions(start.state)
     assert (toy.asked["actions"], toy.asked["look"]) == (2, 1)
     assert memory.computing == {}
     assert asked[0].cancelled()
@@ -110,18 +110,18 @@ class Counting:
 
     def __init__(self):
         self.seconds = GameSeconds()
-        self.told = set()
+        self.met = set()
 
     def knows(self, state):
-        return state in self.told
+        return state in self.met
 
-    def tell(self, number):
-        self.told.add(str(number))
+    def transition_to(self, number):
+        self.met.add(str(number))
         ending = Ending.VICTORY if number == 3 else None
         return Transition(f"{number}{self.slip if number else ''}", f"{number}.", 0.0, ending)
 
     async def start(self):
-        return self.tell(0)
+        return self.transition_to(0)
 
     async def look(self, state):
         await asyncio.sleep(0)
@@ -136,10 +136,10 @@ class Counting:
     async def step(self, state, action):
         await asyncio.sleep(0)
         self.seconds.steps += 1
-        return self.tell(self.number(state) + 1)
+        return self.transition_to(self.number(state) + 1)
 
     def number(self, state):
-        if state not in self.told:
+        if state not in self.met:
             raise KeyError(state)
         return int(state)
 
@@ -157,8 +157,8 @@ async def test_any_game_can_be_remembered_and_is_played_again_to_what_only_the_d
         assert game.seconds.steps == 2
     changed = Counting()
     changed.slip = "0"
-    said = "counting does not repeat itself: 'on' led"
-    with kept(path, game=changed) as game, pytest.raises(TextGameError, match=said):
+    message = "counting does not repeat itself: 'on' led"
+    with kept(path, game=changed) as game, pytest.raises(TextGameError, match=message):
         await game.look("1")
 
 

@@ -103,27 +103,27 @@ async def test_what_cannot_be_opened_is_told_and_not_held(task, settings, error,
 
 async def test_players_share_everything_but_their_seconds(cache, players):
     with sharing():
-        one, two, off = [
+        first, second, off = [
             await players(open_game("trap-door", GameSettings(remember=remember)))
             for remember in ("memory", "memory", "off")
         ]
-        assert one.memory is two.memory
-        told = await wander(one, seed=0, steps=100)
-        assert await wander(two, seed=0, steps=100) == told
-        assert one.seconds.steps > two.seconds.steps == 0
+        assert first.memory is second.memory
+        transitions = await wander(first, seed=0, steps=100)
+        assert await wander(second, seed=0, steps=100) == transitions
+        assert first.seconds.steps > second.seconds.steps == 0
         assert isinstance(off, SnapshotGame)
-        assert await wander(off, seed=0, steps=100) == told
+        assert await wander(off, seed=0, steps=100) == transitions
         assert off.seconds.steps == 100
         assert not cache.exists()
 
 
 async def test_without_sharing_each_player_has_a_game_alone(players):
-    one, two = [
+    first, second = [
         await players(open_game("trap-door", GameSettings(remember="memory"))) for _ in range(2)
     ]
-    await wander(one, seed=0, steps=20)
-    await wander(two, seed=0, steps=20)
-    assert one.seconds.steps == two.seconds.steps > 0
+    await wander(first, seed=0, steps=20)
+    await wander(second, seed=0, steps=20)
+    assert first.seconds.steps == second.seconds.steps > 0
 
 
 async def test_one_scope_within_another_is_the_same_but_for_a_child_process(monkeypatch, players):
@@ -166,7 +166,7 @@ def story(tmp_path, monkeypatch):
     return toy.file
 
 
-async def told(game, *actions):
+async def answers_of(game, *actions):
     here = await game.start()
     answers = []
     for action in actions:
@@ -182,18 +182,18 @@ async def test_a_story_is_closed_with_its_last_player_and_a_generated_game_with_
     settings = GameSettings(game=str(story))
     with sharing():
         games = shared(OpenGames)
-        async with open_game("zork1", settings) as one:
-            async with open_game("simple", settings) as two:
-                assert one.memory is two.memory
-                path = one.memory._store.path
-                await told(one, "s", "t")
+        async with open_game("zork1", settings) as zork:
+            async with open_game("simple", settings) as generated:
+                assert zork.memory is generated.memory
+                path = zork.memory._store.path
+                await answers_of(zork, "s", "t")
             assert saved(path) == 2  # by the player who left
             assert len(games.shared) == 1
         assert games.shared == {}
         with pytest.raises(TextGameError, match="closed"):
-            one.memory.find("another")
+            zork.memory.find("another")
         async with open_game("zork1", settings) as again:
-            assert await told(again, "s", "t") == await told(again, "s", "t")
+            assert await answers_of(again, "s", "t") == await answers_of(again, "s", "t")
             assert again.seconds.steps == 0
         async with open_game(made, GameSettings()) as kept:
             await wander(kept, seed=0, steps=5)
@@ -210,13 +210,13 @@ async def test_worlds_do_not_depend_on_what_others_played(tmp_path, monkeypatch,
     monkeypatch.setattr(given_games, "JerichoInterpreter", lambda story, *, state: Trails())
     settings = GameSettings(game=str(tmp_path / "story.z5"), state="world", remember=remember)
     with sharing():
-        one, two = [await players(open_game("zork1", settings)) for _ in range(2)]
-        assert isinstance(one, RememberedGame) == (remember == "memory")
-        assert (await told(one, "add", "add", "add"))[-1][-1] == ("add add add", "")
+        first, second = [await players(open_game("zork1", settings)) for _ in range(2)]
+        assert isinstance(first, RememberedGame) == (remember == "memory")
+        assert (await answers_of(first, "add", "add", "add"))[-1][-1] == ("add add add", "")
         for _ in range(2):
-            assert (await told(two, "double", "double"))[-1][-1] == ("double double", "")
+            assert (await answers_of(second, "double", "double"))[-1][-1] == ("double double", "")
             # What a player met first stays, for this player.
-            assert (await told(one, "double", "double"))[-1][-1] == ("add add add", "")
+            assert (await answers_of(first, "double", "double"))[-1][-1] == ("add add add", "")
 
 
 @pytest.mark.filterwarnings("ignore:.*is not fully supported")
@@ -225,7 +225,7 @@ async def test_a_story_is_the_same_however_it_is_remembered(story):
         settings = GameSettings(game=str(story), remember=remember, state=state)
         ways = [("s", "random", "t"), ("t", "random"), ("s", "random", "t", "down"), ("zap",)]
         async with open_game("zork1", settings) as game:
-            return [await told(game, *way) for way in ways]
+            return [await answers_of(game, *way) for way in ways]
 
     plain = await walks("off")
     for remember in ("memory", "disk", "disk"):
@@ -297,8 +297,8 @@ async def test_a_game_that_is_opened_twice_at_once_is_made_once(monkeypatch):
                 await asyncio.sleep(0.01)
                 return same.states
 
-        one, two = await asyncio.gather(player(), player())
-    assert one is two
+        first, second = await asyncio.gather(player(), player())
+    assert first is second
     assert len(made) == 2
     games.close()
 

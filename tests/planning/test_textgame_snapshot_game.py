@@ -18,10 +18,10 @@ async def test_a_game_gives_the_answers_of_its_interpreter():
     start = await game.start()
     assert start == Transition("number 1", "Begin.", 0.0, None)
     assert await view(game, start.state) == (("You see 1.", "nothing"), ("add", "double"))
-    two = await game.step(start.state, "add")
-    assert two == Transition("number 2", "add: 2", 1.0, None)
+    added = await game.step(start.state, "add")
+    assert added == Transition("number 2", "add: 2", 1.0, None)
     assert await game.start() == start
-    assert await game.actions(two.state) == ("add", "double", "wait")
+    assert await game.actions(added.state) == ("add", "double", "wait")
     assert toy.asked == {"begin": 1, "step": 1, "look": 1, "actions": 2}
     assert game.seconds.steps == 1
     assert game.seconds.simulation > 0
@@ -32,8 +32,8 @@ async def test_a_game_gives_the_answers_of_its_interpreter():
 @pytest.mark.parametrize("limit", [1, 2, 50])
 async def test_states_without_a_snapshot_are_played_again_and_paid_for(limit):
     game = SnapshotGame(StateTable(TrapDoor(), limit=limit))
-    told = await wander(game, seed=4, steps=400)
-    for here in [here for *_, here in reversed(told) if here.ending is None]:
+    transitions = await wander(game, seed=4, steps=400)
+    for here in [here for *_, here in reversed(transitions) if here.ending is None]:
         await view(game, here.state)
     # Far more steps than the walk has.
     assert (game.seconds.steps > 1000) == (limit < 50)

@@ -32,9 +32,9 @@ def game():
 @pytest.fixture
 def simple(game):
     """A game, its beginning, the first move of its solution and what undoes that."""
-    one = game("simple")
-    opens = one.walkthrough[0]
-    return one, one.begin().state, opens, opens.replace("open", "close")
+    interpreter = game("simple")
+    opens = interpreter.walkthrough[0]
+    return interpreter, interpreter.begin().state, opens, opens.replace("open", "close")
 
 
 def play(interpreter, snapshot, *actions):
@@ -60,20 +60,20 @@ def test_first_words_are_the_objective_and_the_first_room(game, kind):
 
 async def test_lists_do_not_tell_what_moved_last(simple):
     """Inform names the thing that was put down last first; both orders must read the same."""
-    one, start, *_ = simple
-    start = play(one, start, *one.walkthrough[:5]).state
+    interpreter, start, *_ = simple
+    start = play(interpreter, start, *interpreter.walkthrough[:5]).state
     assert {"put old key on counter", "take note from kitchen island"} <= {
-        *await one.valid_actions(start)
+        *await interpreter.valid_actions(start)
     }
     things = ("old key", "note")
-    held = play(one, start, "take note from kitchen island").state
+    held = play(interpreter, start, "take note from kitchen island").state
     first, other = (
-        play(one, held, *(f"put {thing} on counter" for thing in order)).state
+        play(interpreter, held, *(f"put {thing} on counter" for thing in order)).state
         for order in (things, things[::-1])
     )
-    assert one.key(first) == one.key(other)
-    assert one.look(first) == one.look(other)
-    assert "note" in one.look(first)[0]
+    assert interpreter.key(first) == interpreter.key(other)
+    assert interpreter.look(first) == interpreter.look(other)
+    assert "note" in interpreter.look(first)[0]
 
 
 def test_key_does_not_know_the_turn(game):
@@ -87,37 +87,37 @@ def test_key_does_not_know_the_turn(game):
 
 
 def test_points_are_given_once_and_the_key_remembers(simple):
-    one, start, opens, closes = simple
-    assert play(one, start, opens).reward == 1
-    closed = play(one, start, opens, closes).state
+    interpreter, start, opens, closes = simple
+    assert play(interpreter, start, opens).reward == 1
+    closed = play(interpreter, start, opens, closes).state
     assert closed.facts == start.facts
-    assert one.key(closed) != one.key(start)
-    assert play(one, closed, opens).reward == 0
+    assert interpreter.key(closed) != interpreter.key(start)
+    assert play(interpreter, closed, opens).reward == 0
     # Commands in a line are turns of their own.
-    together = one.step(start, f"{opens}. {closes}")
-    assert one.key(together.state) == one.key(closed)
+    together = interpreter.step(start, f"{opens}. {closes}")
+    assert interpreter.key(together.state) == interpreter.key(closed)
     assert together.reward == 1
 
 
 def test_snapshots_are_never_written(simple):
-    one, start, *_ = simple
+    interpreter, start, *_ = simple
     before = [array.tobytes() for array in start.machine[:2]]
-    play(one, start, *one.walkthrough)
-    one.look(start)
+    play(interpreter, start, *interpreter.walkthrough)
+    interpreter.look(start)
     assert [array.tobytes() for array in start.machine[:2]] == before
 
 
 @pytest.mark.parametrize("command", ["look", "open", "xyzzy", "go up", "inventory", "wait", ""])
 def test_what_changes_nothing_leaves_the_snapshot(simple, command):
     """Not even the parser's question, which would take the next action for an answer."""
-    one, start, *_ = simple
-    made = one.step(start, command)
+    interpreter, start, *_ = simple
+    made = interpreter.step(start, command)
     assert made.state is start
     assert (made.reward, made.ending) == (0, None)
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("save", "'save' reaches files or earlier turns"),
         ("a" * 199, "199 bytes"),
@@ -128,22 +128,22 @@ def test_what_changes_nothing_leaves_the_snapshot(simple, command):
         ("tw-extra-infos moves", "depends on more than the state of the game"),
     ],
 )
-def test_what_is_no_function_of_the_key_is_refused(simple, command, said):
-    one, start, *_ = simple
-    with pytest.raises(TextGameError, match=said):
-        one.step(start, command)
+def test_what_is_no_function_of_the_key_is_refused(simple, command, message):
+    interpreter, start, *_ = simple
+    with pytest.raises(TextGameError, match=message):
+        interpreter.step(start, command)
 
 
 def test_machine_that_stops_is_an_error_and_goes_on_afterwards(simple, monkeypatch):
-    one, start, opens, _ = simple
-    expected = one.step(start, opens)
-    monkeypatch.setattr(one._frotz, "_emulator_halted", lambda: True)
+    interpreter, start, opens, _ = simple
+    expected = interpreter.step(start, opens)
+    monkeypatch.setattr(interpreter._frotz, "_emulator_halted", lambda: True)
     with pytest.raises(TextGameError, match=r"of simple-1-1 stopped over .* another seed or level"):
-        one.step(start, opens)
+        interpreter.step(start, opens)
     monkeypatch.undo()
-    again = one.step(start, opens)
+    again = interpreter.step(start, opens)
     assert (again.text, again.reward) == (expected.text, expected.reward)
-    assert one.key(again.state) == one.key(expected.state)
+    assert interpreter.key(again.state) == interpreter.key(expected.state)
 
 
 def test_revision_tells_with_what_the_game_is_played(game):
@@ -155,9 +155,9 @@ def test_games_are_opened_without_a_warning_and_filters_stay(game, recwarn):
     """A filter that is put back in one thread would take those of the others away."""
     before = list(warnings.filters)
     open_textworld("simple", level=None, seed=1)
-    assert not [one for one in recwarn if "fully supported" in str(one.message)]
+    assert not [warning for warning in recwarn if "fully supported" in str(warning.message)]
     assert warnings.filters[-len(before) :] == before or warnings.filters == before
-    assert [one for one in warnings.filters if one[1] and "fully" in one[1].pattern]
+    assert [entry for entry in warnings.filters if entry[1] and "fully" in entry[1].pattern]
 
 
 async def test_the_ways_to_fail_a_meal(game):
@@ -203,18 +203,18 @@ def test_taking_the_wrong_thing_loses(game):
 
 
 def test_game_that_its_description_does_not_fit_is_an_error(simple, monkeypatch):
-    one, start, opens, _ = simple
-    monkeypatch.setattr(one._game.quests[0], "reward", 5)
+    interpreter, start, opens, _ = simple
+    monkeypatch.setattr(interpreter._game.quests[0], "reward", 5)
     with pytest.raises(TextGameError, match=r"simple-1-1 has 1 points after .* quests give 5"):
-        one.step(start, opens)
+        interpreter.step(start, opens)
 
 
 def test_words_are_stripped_of_what_is_not_the_game():
-    said = (
+    text = (
         "[closing d]\nYou close the door.\n[closing d - succeeded]\n\n<score>\n0\n</score>"
         "<moves>\n3\n</moves>\n\n\n>      -= Kitchen =-0/3"
     )
-    assert _words(said) == "You close the door."
+    assert _words(text) == "You close the door."
     assert _words("Eaten.\n\n\n*** The End ***\n\nYou scored 1, in 9 turns.") == (
         "Eaten.\n\n*** The End ***"
     )

@@ -76,7 +76,7 @@ def test_rules_of_levels():
     assert game_request("custom", 5) == Custom(rooms=3, objects=7, quest_length=5)
     asked = ("recipe", "take", "cut", "open", "go", "cook")
     settings = {level: game_request("cooking", level).settings for level in (1, 8, 15)}
-    cooking = {level: [told[name] for name in asked] for level, told in settings.items()}
+    cooking = {level: [setting[name] for name in asked] for level, setting in settings.items()}
     assert cooking == {
         1: [1, 1, False, False, 6, True],
         8: [3, 3, True, False, 6, True],
@@ -137,8 +137,8 @@ def test_games_are_made_at_once_and_read_one_by_one(monkeypatch):
             *(threads.submit(open_kitchen, GameSpec(seed=seed)) for seed in (1, 2)),
             *(threads.submit(open_textworld, kind, level=1, seed=1) for kind in KINDS[:2]),
         ]
-    for one in opened:
-        one.result()
+    for game in opened:
+        game.result()
     assert set(read) == {
         "cooking-3-1",
         "cooking-3-2",

@@ -51,7 +51,7 @@ def test_proposal_has_exactly_k_options():
     model = several_options(grammar, 2, 2)
     option = '{"reasoning":"tools","verb":"craft","quantity":4,"item":"oak_planks"}'
     parsed = parse(model, f'{{"options":[{option},{option}]}}')
-    read = [grammar.read(one.model_dump()) for one in parsed.options]
+    read = [grammar.read(option.model_dump()) for option in parsed.options]
     assert read == [Option("craft", 4, "oak_planks")] * 2
     for wrong in (1, 3):
         with pytest.raises(ValidationError):

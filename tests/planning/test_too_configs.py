@@ -15,8 +15,8 @@ JUDGES = {"feasibility", "dynamics", "reward", "termination", "complete"}
 
 
 def rows(table):
-    told = find_paper("too").table(table).rows
-    return {row.label: row.published for row in told if row.published}
+    rows = find_paper("too").table(table).rows
+    return {row.label: row.published for row in rows if row.published}
 
 
 def test_the_runs_of_table_4_have_the_means_of_table_1():
@@ -50,18 +50,18 @@ def test_the_whole_method_of_table_5_is_that_of_table_1():
     [("5", 0.95, 0.95, 0.95), ("20", 0.8, 0.8, 0.8), ("weak", 0.5, 0.9, 0.7)],
 )
 def test_profiles_err_as_was_fixed_before_the_runs(kind, profile, proposer, judges, code):
-    said = read_mapping(ORACLES / f"{kind}-{profile}.yaml")
+    profiles = read_mapping(ORACLES / f"{kind}-{profile}.yaml")
     rates = dict.fromkeys(JUDGES, judges) | {"propose": proposer, "repair": proposer, "code": code}
     expected = {role: {"rate": rate, "kind": kind} for role, rate in rates.items()}
     expected["decompose"] = {"rate": proposer, "unit": "item", "kind": kind}
     expected["propose"]["unit"] = "item"
-    assert said == expected
+    assert profiles == expected
 
 
 def test_every_profile_is_measured():
-    told = find_paper("too").table("oracles")
+    table = find_paper("too").table("oracles")
     measured = {
-        Path(str(name)).name for one in told.columns for name in one.where["settings.roles"]
+        Path(str(name)).name for column in table.columns for name in column.where["settings.roles"]
     }
     files = {path.name for path in ORACLES.glob("*.yaml")}
     elsewhere = {"distilled.yaml", "ends-5.yaml", "ends-20.yaml"}

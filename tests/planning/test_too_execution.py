@@ -77,7 +77,7 @@ def written(text):
 
 
 @pytest.mark.parametrize(
-    ("option", "after", "shown"),
+    ("option", "after", "expected"),
     [
         (WOOD, holding(oak_log=3), True),
         (WOOD, holding(oak_log=2), False),
@@ -91,8 +91,8 @@ def written(text):
         (Option("equip", 1, "shears"), holding(shears=1), False),
     ],
 )
-def test_what_shows_that_an_option_is_done(option, after, shown):
-    assert is_shown(WORLD, asked(option, state=after)) is shown
+def test_what_shows_that_an_option_is_done(option, after, expected):
+    assert is_shown(WORLD, asked(option, state=after)) is expected
 
 
 def test_what_was_held_before_does_not_show():
@@ -105,7 +105,7 @@ def test_a_first_policy_is_the_option_and_a_later_one_mends_one_level():
     assert approach(WORLD, asked(pickaxe, m=1)) == (pickaxe,)
     # From bare hands only the logs can be had now: the pickaxe for the stone cannot.
     *lacking, rest = approach(WORLD, asked(pickaxe))
-    assert {(one.verb, one.item) for one in lacking} == {("mine", "oak_log")}
+    assert {(option.verb, option.item) for option in lacking} == {("mine", "oak_log")}
     assert rest == pickaxe
     # What was gained since the option was begun is not mined again.
     assert approach(WORLD, asked(WOOD, state=holding(oak_log=2))) == [Option("mine", 1, "oak_log")]
@@ -161,14 +161,16 @@ async def test_algorithm_2_refines_a_program_by_its_feedback(tmp_path):
     assert "oak" in first["feedback"]
     assert first["feedback"] != "done"
     assert (second["m"], second["done"], second["feedback"]) == (2, True, "done")
-    codes = [one.prompt[-1].content for one in engine.requests if one.role == "code"]
+    codes = [request.prompt[-1].content for request in engine.requests if request.role == "code"]
     assert "There was no attempt yet." in codes[0]
     assert wrong in codes[1]
     assert first["feedback"] in codes[1]
     assert "no logs are held" in codes[1]  # the critique
-    (how,) = [one.prompt[-1].content for one in engine.requests if one.role == "explain"]
+    (how,) = [
+        request.prompt[-1].content for request in engine.requests if request.role == "explain"
+    ]
     assert "mine 3 oak_log" in how
-    assert [HOW in one for one in codes] == [True, True]  # asked once, and shown each time
+    assert [HOW in code for code in codes] == [True, True]  # asked once, and shown each time
     # A skill is called after its option.
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"mineOakLog"}
     kept = (tmp_path / "mineOakLog" / "1.js").read_text()
@@ -181,10 +183,10 @@ async def test_algorithm_2_refines_a_program_by_its_feedback(tmp_path):
 
 @sealed
 @pytest.mark.parametrize(
-    ("settings", "shown", "asked"),
+    ("settings", "number", "asked"),
     [({}, 5, True), ({"retrieved": 2}, 2, True), ({"explanation": "none"}, 5, False)],
 )
-async def test_what_a_program_is_written_with(settings, shown, asked):
+async def test_what_a_program_is_written_with(settings, number, asked):
     right = "async function chopLogs(bot) { await mineBlock(bot, 'oak_log', 3); }"
     model = script(right)
     engine = ScriptedEngine(
@@ -193,17 +195,17 @@ async def test_what_a_program_is_written_with(settings, shown, asked):
         )
     )
     outcome = await run("cot", engine=engine, roles="llm", execution="programs", d=1, **settings)
-    roles = [one.role for one in engine.requests]
+    roles = [request.role for request in engine.requests]
     assert ("explain" in roles, HOW in engine.requests[roles.index("code")].prompt[-1].content) == (
         asked,
         asked,
     )
-    said = engine.requests[roles.index("code")].prompt[-1].content
+    prompt = engine.requests[roles.index("code")].prompt[-1].content
     seeded = [f"// {skill.description}\n{skill.code}" for skill in WORLD.primitives.seeded]
-    assert sum(one in said for one in seeded) == shown
+    assert sum(skill in prompt for skill in seeded) == number
     assert outcome.metrics["execution_calls"] == 2 + asked
     # Only a model answers it.
-    assert "explain" not in {one["role"] for one in outcome.trace["oracles"]}
+    assert "explain" not in {oracle["role"] for oracle in outcome.trace["oracles"]}
 
 
 @sealed
@@ -244,7 +246,7 @@ async def test_an_option_is_left_after_m_attempts_and_no_skill_is_added(tmp_path
         )
     )
     outcome = await run("cot", engine=refusing, roles="llm", execution="programs", d=1)
-    assert [one["m"] for one in attempts_of(outcome)] == [1, 2, 3, 4]
+    assert [attempt["m"] for attempt in attempts_of(outcome)] == [1, 2, 3, 4]
     assert outcome.metrics["plan_exhausted"] == 1.0
     assert outcome.success is False
 
@@ -258,7 +260,7 @@ async def test_attempts_are_counted_over_the_whole_task():
 
 async def test_each_execution_has_a_world_of_its_own():
     outcome = await run("cot", task="craft-a-compass", executions=3)
-    three = [one["last"] for one in outcome.trace["executions"]]
+    three = [execution["last"] for execution in outcome.trace["executions"]]
     assert len(set(three)) == 3
     alone = await run("cot", task="craft-a-compass")
     assert alone.trace["executions"][0] == outcome.trace["executions"][0]
@@ -266,7 +268,7 @@ async def test_each_execution_has_a_world_of_its_own():
 
 
 def test_metrics_of_executions_by_hand():
-    def one(won, count, minutes):
+    def execution(won, count, minutes):
         attempt = Attempt(
             option=WOOD,
             planned=0,
@@ -287,11 +289,13 @@ def test_metrics_of_executions_by_hand():
             milestones={},
         )
 
-    said = metrics_of([one(True, 10, 5.0), one(False, 30, 9.0), one(True, 20, 8.0)])
-    assert (said["executions_won"], said["won_share"]) == (2, pytest.approx(2 / 3))
-    assert (said["attempts"], said["minutes"]) == (15, 6.5)
-    assert (said["won_2"], said["attempts_2"], said["minutes_2"]) == (False, 30, 9.0)
-    assert said["plan_exhausted"] == pytest.approx(1 / 3)
+    metrics = metrics_of(
+        [execution(True, 10, 5.0), execution(False, 30, 9.0), execution(True, 20, 8.0)]
+    )
+    assert (metrics["executions_won"], metrics["won_share"]) == (2, pytest.approx(2 / 3))
+    assert (metrics["attempts"], metrics["minutes"]) == (15, 6.5)
+    assert (metrics["won_2"], metrics["attempts_2"], metrics["minutes_2"]) == (False, 30, 9.0)
+    assert metrics["plan_exhausted"] == pytest.approx(1 / 3)
 
 
 @sealed
@@ -300,11 +304,11 @@ async def test_plain_programs_do_what_verbs_do(name):
     """The tables run verbs: a program of the same calls gives the same trial."""
     file = "configs/too/oracles/independent-20.yaml"
     by_verbs, by_programs = await asyncio.gather(
-        *(run(name, seed=7, roles=file, execution=one) for one in ("direct", "programs"))
+        *(run(name, seed=7, roles=file, execution=way) for way in ("direct", "programs"))
     )
     assert by_verbs.plan == by_programs.plan
-    for one, other in zip(attempts_of(by_verbs), attempts_of(by_programs), strict=True):
-        assert {**one, "program": None, "feedback": ""} == {
+    for attempt, other in zip(attempts_of(by_verbs), attempts_of(by_programs), strict=True):
+        assert {**attempt, "program": None, "feedback": ""} == {
             **other,
             "program": None,
             "feedback": "",
@@ -317,8 +321,8 @@ async def test_plain_programs_do_what_verbs_do(name):
 async def test_skills_carry_out_options_at_the_first_attempt():
     outcome = await run("cot", task="craft-a-compass", execution="skills")
     assert outcome.success
-    assert {one["m"] for one in attempts_of(outcome)} == {1}
-    assert all("await" in one["program"] for one in attempts_of(outcome))
+    assert {attempt["m"] for attempt in attempts_of(outcome)} == {1}
+    assert all("await" in attempt["program"] for attempt in attempts_of(outcome))
 
 
 async def test_programs_without_a_seal_are_refused_in_one_line(monkeypatch, caplog):
@@ -379,10 +383,12 @@ async def test_a_systematic_proposer_is_wrong_about_an_item_in_every_state(tmp_p
         ask = OptionAsking(WORLD, Engines(EncoderEngine()), settings, seed=seed)
         propose = ask.propose(3, "now")
         states = [START, replace(START, inventory={"dirt": 1}), replace(START, time="night")]
-        said = [[str(one.proposed) for one in await propose(tau(state))] for state in states]
-        verdicts[seed] = ["find 1 cow" in one for one in said]
+        proposals = [
+            [str(candidate.proposed) for candidate in await propose(tau(state))] for state in states
+        ]
+        verdicts[seed] = ["find 1 cow" in proposal for proposal in proposals]
         assert len(set(verdicts[seed])) == 1
-    assert {one[0] for one in verdicts.values()} == {True, False}
+    assert {verdict[0] for verdict in verdicts.values()} == {True, False}
 
 
 # --- baselines -----------------------------------------------------------------------------------
@@ -392,7 +398,11 @@ async def test_a_chain_of_thought_is_one_answer():
     outcome = await run("cot", task="craft-a-compass", d=3)
     assert outcome.metrics["planning_questions"] == 1
     assert len(outcome.plan) == 3
-    assert {one["role"] for one in outcome.trace["oracles"]} == {"decompose", "code", "complete"}
+    assert {oracle["role"] for oracle in outcome.trace["oracles"]} == {
+        "decompose",
+        "code",
+        "complete",
+    }
 
 
 async def test_react_option_sees_what_the_world_said():
@@ -409,7 +419,7 @@ async def test_react_option_sees_what_the_world_said():
 
 async def test_react_action_takes_one_unit_at_a_time():
     outcome = await run("react-action", task="craft-a-compass")
-    assert {one["option"].split()[1] for one in attempts_of(outcome)} == {"1"}
+    assert {attempt["option"].split()[1] for attempt in attempts_of(outcome)} == {"1"}
     assert len(attempts_of(outcome)) == 30
     assert outcome.success is False
 
@@ -454,14 +464,14 @@ async def test_options_that_worked_are_proposed_last_and_the_latest_first():
     ask = SimpleNamespace(domain=WORLD, by_name=lambda *_, **__: {"propose": propose})
     names = WatchedTree(tau(START), ask, PlusSettings.read({"k": 2}), effects).propose
     # The table is proposed already, and no more than two are added.
-    assert [(one.option, one.reasoning) for one in await names(tau(START))] == [
+    assert [(candidate.option, candidate.reasoning) for candidate in await names(tau(START))] == [
         (TABLE, "because"),
         (stick, "it worked"),
         (planks, "it worked"),
     ]
     # What is done on this path is not named again.
     done = replace(tau(START), options=(stick,))
-    assert [one.option for one in await names(done)] == [TABLE, planks, WOOD]
+    assert [candidate.option for candidate in await names(done)] == [TABLE, planks, WOOD]
 
 
 def test_a_node_is_left_without_the_option_that_changed_nothing():
@@ -478,7 +488,7 @@ def options_of(node):
 
 def levels(node):
     """The options of every node of a tree."""
-    return [options_of(node), *(one for edge in node["edges"] for one in levels(edge))]
+    return [options_of(node), *(level for edge in node["edges"] for level in levels(edge))]
 
 
 async def test_the_tree_is_gone_on_with_where_an_option_changed_nothing(tmp_path):
@@ -487,7 +497,7 @@ async def test_the_tree_is_gone_on_with_where_an_option_changed_nothing(tmp_path
     right = (f"{role}: rules" for role in PLANNERS["too-plus"].roles if role != "propose")
     file.write_text("propose: {rate: 0.0, kind: sticky}\n" + "\n".join(right))
     outcome = await run("too-plus", task="cook-meat", roles=file, execution="direct", attempts=20)
-    failed = {one["option"] for one in attempts_of(outcome) if not one["shown"]}
+    failed = {attempt["option"] for attempt in attempts_of(outcome) if not attempt["shown"]}
     kept = new = 0
     for before, after in pairwise(outcome.trace["trees"]):
         if after["visits"] == 10:
@@ -495,9 +505,9 @@ async def test_the_tree_is_gone_on_with_where_an_option_changed_nothing(tmp_path
             continue
         kept += 1
         now = options_of(after)
-        left = [[one for one in then if one not in failed] for then in levels(before)]
+        left = [[option for option in then if option not in failed] for then in levels(before)]
         assert now
-        assert [one for one in now if one not in failed] in left
+        assert [option for option in now if option not in failed] in left
         assert any(set(now) < set(then) for then in levels(before))
     assert min(kept, new) >= 1
 
@@ -568,10 +578,10 @@ BROKEN = {
 @pytest.mark.parametrize(("text", "reason"), BROKEN.items(), ids=BROKEN.values())
 def test_a_damaged_file_of_effects_is_named(tmp_path, text, reason):
     (tmp_path / "effects.json").write_text(text)
-    with pytest.raises(SettingsError, match=r"^effects: .*effects\.json is damaged") as said:
+    with pytest.raises(SettingsError, match=r"^effects: .*effects\.json is damaged") as caught:
         EffectStore(tmp_path).read(WORLD)
-    assert reason in str(said.value)
-    assert str(said.value).endswith("): restore it, or remove it")
+    assert reason in str(caught.value)
+    assert str(caught.value).endswith("): restore it, or remove it")
 
 
 def test_a_folder_that_cannot_hold_effects_is_refused_at_the_start(tmp_path):
@@ -591,16 +601,16 @@ async def test_a_folder_without_a_name_is_refused(key):
 
 
 async def test_what_one_trial_saw_the_next_predicts_without_asking(tmp_path):
-    one, two = [
+    first, second = [
         await run("too-plus", task="cook-meat", execution="direct", effects=str(tmp_path))
         for _ in range(2)
     ]
     alone = await run("too-plus", task="cook-meat", execution="direct")
-    assert one.success
-    assert two.success
-    assert one.metrics["planning_questions"] == alone.metrics["planning_questions"]
-    assert two.metrics["effects_seen"] >= one.metrics["effects_seen"]
-    assert len(EffectStore(tmp_path).read(WORLD)) == two.metrics["effects_seen"]
+    assert first.success
+    assert second.success
+    assert first.metrics["planning_questions"] == alone.metrics["planning_questions"]
+    assert second.metrics["effects_seen"] >= first.metrics["effects_seen"]
+    assert len(EffectStore(tmp_path).read(WORLD)) == second.metrics["effects_seen"]
 
 
 async def test_too_plus_plans_again_where_the_world_falls_short(tmp_path):
@@ -623,6 +633,6 @@ async def test_a_repair_stands_beside_the_option_in_too_plus(tmp_path):
     settings = {"task": "cook-meat", "roles": file, "iter": 1, "d": 1}
     beside = (await run("too-plus", **settings)).trace["trees"][0]["edges"]
     instead = (await run("too", **settings)).trace["tree"]["edges"]
-    proposed = {one["candidate"]["proposed"] for one in beside}
-    assert proposed <= {one["option"] for one in beside}
+    proposed = {option["candidate"]["proposed"] for option in beside}
+    assert proposed <= {option["option"] for option in beside}
     assert len(beside) >= len(instead)

@@ -29,9 +29,9 @@ def attempt(option, *, planned=0, done=True, actions=()):
 def executed(planner, attempts, *, plan=(), won=True, task=LEATHER, seed=0, **settings):
     """A result with the trace of one execution."""
     result = result_of(trial_of(planner, task=task, seed=seed, **settings), success=won, plan=plan)
-    said = {"won": won, "attempts": attempts, "last": "night"}
+    trace = {"won": won, "attempts": attempts, "last": "night"}
     # A second execution, which no figure shows.
-    return replace(result, trace={"executions": [said, {**said, "attempts": []}]})
+    return replace(result, trace={"executions": [trace, {**trace, "attempts": []}]})
 
 
 TOO = executed(
@@ -108,7 +108,7 @@ def test_the_plan_is_dashed_and_what_was_executed_is_solid(tmp_path):
     done, undone = too.collections
     assert done.get_offsets().tolist() == [[2, 0], [3, 2], [4, 1]]
     assert undone.get_offsets().tolist() == [[1, 0]]
-    assert [one.get_text() for one in too.get_yticklabels()] == LEVELS
+    assert [label.get_text() for label in too.get_yticklabels()] == LEVELS
 
 
 def test_attempts_are_counted_by_the_place_in_the_plan(tmp_path):
@@ -148,8 +148,8 @@ def test_a_case_shows_the_plan_beside_what_was_executed(tmp_path):
     react, too = figure.axes
     assert too.get_title() == "ToO\nhere: reached, 4 attempts\npaper: 10 attempts"
     assert react.get_title().endswith("not reached, 3 attempts\npaper: 11.67 attempts")
-    assert [one.get_text() for one in too.texts][:3] == ["planned", "find 1 cow", "kill 1 cow"]
-    assert [one.get_text() for one in react.texts][:2] == ["planned one by one", "executed"]
+    assert [text.get_text() for text in too.texts][:3] == ["planned", "find 1 cow", "kill 1 cow"]
+    assert [text.get_text() for text in react.texts][:2] == ["planned one by one", "executed"]
 
 
 def test_pictures_are_written_and_the_same_every_time(tmp_path, capsys):
@@ -189,9 +189,10 @@ def test_a_ledger_without_executions(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("where", "said"), [("planer=too", "did you mean planner"), ("planner", "is not FIELD=VALUE")]
+    ("where", "message"),
+    [("planer=too", "did you mean planner"), ("planner", "is not FIELD=VALUE")],
 )
-def test_a_wrong_condition(tmp_path, capsys, where, said):
+def test_a_wrong_condition(tmp_path, capsys, where, message):
     with pytest.raises(SystemExit):
         too_figures.main([str(tmp_path), "--out", str(tmp_path), "--where", where])
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -75,16 +75,16 @@ SETTINGS = {
 }
 
 
-def said(request):
+def last_message(request):
     return request.prompt[-1].content
 
 
 def option_of(request):
-    return re.search(r"^Option: (.*)$", said(request), re.MULTILINE)[1]
+    return re.search(r"^Option: (.*)$", last_message(request), re.MULTILINE)[1]
 
 
 def history_of(request):
-    return tuple(re.findall(r"^\d+\. ([a-z]+ \d+ \w+)$", said(request), re.MULTILINE))
+    return tuple(re.findall(r"^\d+\. ([a-z]+ \d+ \w+)$", last_message(request), re.MULTILINE))
 
 
 def as_json(option, **reason):
@@ -124,7 +124,7 @@ def world(request):
         case "reward":
             return evaluation(REWARDS[(*history_of(request), option_of(request))])
         case "termination":
-            return compact_json({"done": "'leather'" in said(request)})
+            return compact_json({"done": "'leather'" in last_message(request)})
     raise AssertionError(request.role)
 
 
@@ -132,12 +132,12 @@ def with_obstacles(prerequisites):
     """The scripted world in which some options are infeasible: option -> its prerequisite."""
 
     def script(request):
-        option = option_of(request) if "Option: " in said(request) else None
+        option = option_of(request) if "Option: " in last_message(request) else None
         match request.role:
             case "feasibility" if option in prerequisites:
                 return compact_json({"reason": f"no {option} yet", "action_valid": False})
             case "repair":
-                assert f"Why it cannot be done: no {option} yet" in said(request)
+                assert f"Why it cannot be done: no {option} yet" in last_message(request)
                 return compact_json(as_json(prerequisites[option]))
             case "reward":
                 return evaluation(REWARDS.get((*history_of(request), option), 0.9))
@@ -155,7 +155,7 @@ def with_false_ends(script, askings):
     def falsely(request):
         if request.role == "termination":
             for inventory in +left:
-                if f": {inventory}" in said(request):
+                if f": {inventory}" in last_message(request):
                     left[inventory] -= 1
                     return compact_json({"done": True})
         return script(request)
@@ -229,14 +229,14 @@ async def test_an_end_that_was_opened_again_is_undone_with_its_simulation(width)
     before = await searching(world, iter=1).search()
     root = Node()
     root.memo = Memo(done=False)
-    one = searching(script, width=width)
+    model = searching(script, width=width)
     with pytest.raises(ServingError):
-        await one.search(root)
+        await model.search(root)
     wood = root.edges[0].node
     assert (wood.edges, wood.memo.done, root.visits) == ([], True, 1)
     assert node_json(root) == node_json(before)
     broken = False
-    await one.search(root)
+    await model.search(root)
     assert [edge.action for edge in wood.edges] == [option(STICKS), option(TABLE)]
     assert root.visits == 4
 
@@ -245,7 +245,7 @@ async def test_termination_is_never_asked_of_the_root_nor_again_at_depth_d():
     # Iterations 2 and 3 end at a leaf at depth d, which was asked in iteration 1.
     _, engine = await plan(iter=3)
     # No inventory is empty: every state asked about is behind an option.
-    asked = [said(request) for request in engine.requests if request.role == "termination"]
+    asked = [last_message(request) for request in engine.requests if request.role == "termination"]
     assert len(asked) == 3
     assert not [text for text in asked if "Inventory (0/36)" in text]
 
@@ -253,8 +253,8 @@ async def test_termination_is_never_asked_of_the_root_nor_again_at_depth_d():
 @pytest.mark.parametrize("name", ["too-no-wm", "tot-mcts"])
 async def test_without_world_model_every_question_sees_the_start_and_the_options(name):
     _, engine = await plan(name, iter=1, d=2)
-    assert all("Inventory (0/36): {}" in said(request) for request in engine.requests)
-    assert all("at the start" in said(request) for request in engine.requests)
+    assert all("Inventory (0/36): {}" in last_message(request) for request in engine.requests)
+    assert all("at the start" in last_message(request) for request in engine.requests)
     termination = [request for request in engine.requests if request.role == "termination"]
     assert [history_of(request) for request in termination] == [(WOOD,), (WOOD, TABLE)]
 
@@ -263,12 +263,12 @@ async def test_world_model_asks_as_its_equations_say():
     _, engine = await plan(iter=1, d=2)
     by_role = {role: [r for r in engine.requests if r.role == role] for role in calls_of(engine)}
     # Equation 1: the state and the option; equation 4: the state.
-    assert not any("Goal:" in said(r) or history_of(r) for r in by_role["dynamics"])
+    assert not any("Goal:" in last_message(r) or history_of(r) for r in by_role["dynamics"])
     assert not any(history_of(r) for r in by_role["termination"])
     # The reward judges the predicted state: the option's own product is in it.
     for request in by_role["reward"]:
-        assert f"'{option_of(request).split(' ')[2]}': 1" in said(request)
-        assert "predicted after the option" in said(request)
+        assert f"'{option_of(request).split(' ')[2]}': 1" in last_message(request)
+        assert "predicted after the option" in last_message(request)
 
 
 @pytest.mark.parametrize(("name", "settings"), [("too", {}), ("cot", {"d": 4})])
@@ -294,7 +294,9 @@ async def test_engines_and_sampling_of_each_role(name, settings):
 async def test_equal_candidates_are_one_edge(first_slow):
     # Both proposals become the same option; which of them is checked first must not matter.
     def delay(request):
-        return 0.01 * (request.role == "feasibility" and first_slow == (WOOD in said(request)))
+        return 0.01 * (
+            request.role == "feasibility" and first_slow == (WOOD in last_message(request))
+        )
 
     outcome, engine = await plan(script=with_obstacles({PLANKS: WOOD}), iter=1, d=1, delay=delay)
     tree = outcome.trace["tree"]
@@ -388,8 +390,10 @@ async def test_the_world_model_alone_is_shown_the_state(see, in_words, pictures)
     assert asked[0].prompt[-1].images == (start,) * pictures
     assert all(len(request.prompt[-1].images) == pictures for request in asked)
     for words in ("Inventory (", "Biome: "):
-        assert all((words in said(request)) is in_words for request in asked)
-    assert all(("is what the picture shows" in said(request)) is not in_words for request in asked)
+        assert all((words in last_message(request)) is in_words for request in asked)
+    assert all(
+        ("is what the picture shows" in last_message(request)) is not in_words for request in asked
+    )
     others = [request for request in engine.requests if request.role != "dynamics"]
     assert not any(message.images for request in others for message in request.prompt)
 
@@ -398,7 +402,9 @@ async def test_the_pictures_of_a_tree_are_those_of_its_states():
     _, engine = await plan(iter=3, see="picture")
     start = WORLD.start(0)
     predicted = start.apply(Change(gained={"oak_log": 1}))
-    pictures = [one.prompt[-1].images[0] for one in engine.requests if one.role == "dynamics"]
+    pictures = [
+        request.prompt[-1].images[0] for request in engine.requests if request.role == "dynamics"
+    ]
     assert pictures[0] == WORLD.draw(start)
     assert WORLD.draw(predicted) in pictures
     assert WORLD.draw(start) != WORLD.draw(predicted)

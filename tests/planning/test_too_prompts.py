@@ -81,7 +81,7 @@ def test_layouts_say_the_same(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_paper_layout_ends_with_rules_and_format(name):
-    system, user = (one.content.split("\n\n") for one in ask(name, "paper"))
+    system, user = (message.content.split("\n\n") for message in ask(name, "paper"))
     speaker, *fixed = ask(name)[0].content.split("\n\n")
     assert system == [speaker]
     assert user[-2:] == fixed[-2:]
@@ -93,23 +93,23 @@ def test_system_message_never_changes(name):
     assert ask(name, trajectory=FIRST)[0] == ask(name, trajectory=SECOND, option=IRON)[0]
 
 
-def shared_prefix(one, other):
+def shared_prefix(text, other):
     length = 0
-    while one[length : length + 1] == other[length : length + 1] != "":
+    while text[length : length + 1] == other[length : length + 1] != "":
         length += 1
-    return one[:length]
+    return text[:length]
 
 
 @pytest.mark.parametrize("name", ["feasibility", "dynamics", "repair"])
 def test_candidates_of_one_node_share_everything_up_to_the_option(name):
-    one, other = (text(ask(name, option=option)) for option in (STONE, IRON))
-    assert shared_prefix(one, other).endswith("Option: mine ")
+    first, other = (text(ask(name, option=option)) for option in (STONE, IRON))
+    assert shared_prefix(first, other).endswith("Option: mine ")
     paper = [text(ask(name, "paper", option=option)) for option in (STONE, IRON)]
-    assert len(shared_prefix(one, other)) > 2 * len(shared_prefix(*paper))
+    assert len(shared_prefix(first, other)) > 2 * len(shared_prefix(*paper))
 
 
 def test_rewards_of_one_node_share_everything_up_to_the_inventory():
-    one = after(FIRST, PLANKS, gained={"oak_planks": 4})
+    first = after(FIRST, PLANKS, gained={"oak_planks": 4})
     other = after(FIRST, STONE, gained={"cobblestone": 8})
     texts = [
         text(
@@ -122,7 +122,7 @@ def test_rewards_of_one_node_share_everything_up_to_the_inventory():
                 }
             )
         )
-        for child in (one, other)
+        for child in (first, other)
     ]
     assert shared_prefix(*texts).endswith("Inventory (2/36): {'oak_log': 3, '")
 
@@ -135,16 +135,16 @@ def test_parent_and_child_share_everything_up_to_the_new_option(name):
 
 def test_state_record_is_complete_and_once():
     for layout in LAYOUTS:
-        said = text(ask("propose", layout))
+        prompt = text(ask("propose", layout))
         for line in str(SECOND.state).splitlines():
-            assert said.count(line) == 1
+            assert prompt.count(line) == 1
 
 
 @pytest.mark.parametrize("moment", [NOW, PREDICTED, START])
 def test_state_is_headed_by_its_moment(moment):
-    said = text(ask("reward", moment=moment))
-    assert f"Surroundings {moment}:\nBiome: plains" in said
-    assert f"Player {moment}:\nEquipment:" in said
+    prompt = text(ask("reward", moment=moment))
+    assert f"Surroundings {moment}:\nBiome: plains" in prompt
+    assert f"Player {moment}:\nEquipment:" in prompt
 
 
 def test_prompts_ask_for_as_many_options_as_set():
@@ -159,8 +159,8 @@ def given():
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_prompts_are_tidy(name, layout):
-    said = text(ask(name, layout))
-    assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", said)
+    prompt = text(ask(name, layout))
+    assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", prompt)
     # The fixed part pays for itself through the prefix cache, but a small model must follow it.
     # The functions of a program take more words than a rule.
     assert len(ask(name)[0].content) < (4000 if name == "code" else 2000)
@@ -194,15 +194,15 @@ def test_any_domain_is_asked_in_general_words(name, layout):
             "explanation": "",
         }
     )
-    said = text(messages)
+    asked = text(messages)
     # How an option is done does not depend on the state.
-    assert said.count("The gate is shut.") == (name != "explain")
-    assert "Minecraft" not in said
+    assert asked.count("The gate is shut.") == (name != "explain")
+    assert "Minecraft" not in asked
     judged = name.startswith(("reward", "termination"))
-    assert ("A gate opens with its key." in said) == (not judged)
+    assert ("A gate opens with its key." in asked) == (not judged)
     named = name in ("propose", "repair", "decompose")
-    assert ("one of: take the key, open the gate" in said) == named
-    assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", said)
+    assert ("one of: take the key, open the gate" in asked) == named
+    assert not re.search(r"[{}]{2}|\{%|\n{3}| \n|\n\Z", asked)
 
 
 @pytest.mark.parametrize("name", ["feasibility", "dynamics", "propose"])

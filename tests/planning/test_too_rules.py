@@ -46,7 +46,7 @@ async def test_right_rules_reach_the_goal_without_a_model(name):
     assert outcome.metrics["options_executed"] == len(outcome.plan) == 6
     described = outcome.trace["oracles"]
     imagines = {"dynamics"} if "rules_see" in PLANNERS[name].settings.known_keys() else set()
-    assert {one["role"] for one in described} <= {*PLANNERS[name].roles, *imagines}
+    assert {oracle["role"] for oracle in described} <= {*PLANNERS[name].roles, *imagines}
     (line,) = oracle_lines(described)
     assert line.endswith(
         ": rate 1.0, unit answer, kind independent; "
@@ -72,7 +72,7 @@ async def test_a_verdict_that_would_be_the_same_again_may_be_kept(tmp_path, name
         asked, kept = [await plan(name, seed=seed, ends=ends, **same) for ends in ("asked", "kept")]
         assert asked.plan == kept.plan
         assert asked.text == kept.text
-        questions = [one.metrics["planning_questions"] for one in (asked, kept)]
+        questions = [outcome.metrics["planning_questions"] for outcome in (asked, kept)]
         assert questions[0] >= questions[1]
 
 
@@ -151,7 +151,7 @@ async def test_a_model_that_is_not_open_is_not_replaced(tmp_path):
 def test_where_no_state_is_predicted_errors_go_with_what_was_done():
     rules = rules_of(WORLD, seed=0)
     done = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
-    subjects = {rules["termination"].situation(one)[0] for one in (START, done)}
+    subjects = {rules["termination"].situation(state)[0] for state in (START, done)}
     assert len(subjects) == 2
 
 
@@ -176,7 +176,7 @@ def test_answers_by_hand():
     assert judged["reward_estimate"] == WORLD.score(after)
     assert judged["redundancy"] == 1.0 - judged["relativity"]
     wrong = rules["propose"].wrong(START, Random(0))
-    assert not {one.option for one in wrong} & set(WORLD.advise(PLAINS))
+    assert not {candidate.option for candidate in wrong} & set(WORLD.advise(PLAINS))
 
 
 def test_wrong_scores_are_no_scores_that_count_as_right():
@@ -186,7 +186,7 @@ def test_wrong_scores_are_no_scores_that_count_as_right():
     assert right.keys() == wrong.keys() == set(reward.items.names(question))
     assert all(abs(wrong[name] - right[name]) > 0.2 for name in right)
     draws = [reward.wrong(question, Random(seed)) for seed in range(20)]
-    assert len({one["feasibility"] for one in draws}) > 4  # not always the opposite
+    assert len({draw["feasibility"] for draw in draws}) > 4  # not always the opposite
 
 
 async def test_scores_err_one_by_one():
@@ -196,9 +196,9 @@ async def test_scores_err_one_by_one():
     near = 0
     for seed in range(100):
         oracle = Oracle("reward", rule, errors=Errors(rate=0.75, unit="item"), seed=seed)
-        said = await oracle(question)
-        kept = [name for name in right if said[name] == right[name]]
-        assert kept == [name for name in right if is_near(said[name], right[name])]
+        scores = await oracle(question)
+        kept = [name for name in right if scores[name] == right[name]]
+        assert kept == [name for name in right if is_near(scores[name], right[name])]
         near += len(kept)
     # 600 of 800, ± 4 standard deviations of √(800 · 0.75 · 0.25) = 12.2.
     assert 551 <= near <= 649
@@ -208,8 +208,8 @@ def without_a_model(folder, *, rules_see="imagined", dynamics="rules", seed=0):
     """The roles of a planner that knows s_0 and the options since."""
     file = folder / "roles.yaml"
     roles = ("propose", "feasibility", "repair", "reward", "termination")
-    said = "".join(f"{role}: rules\n" for role in roles)
-    file.write_text(f"{said}dynamics: {dynamics}\n")
+    content = "".join(f"{role}: rules\n" for role in roles)
+    file.write_text(f"{content}dynamics: {dynamics}\n")
     settings = PLANNERS["too-no-wm"].settings.read({"roles": str(file), "rules_see": rules_see})
     return OptionAsking(WORLD, Engines(EncoderEngine()), settings, seed=seed)
 
@@ -226,10 +226,10 @@ async def test_without_predictions_rules_know_what_they_imagine(tmp_path, see, r
     found = 0
     for seed in range(5):
         roles = without_a_model(tmp_path, rules_see=see, dynamics=f"{{rate: {rate}}}", seed=seed)
-        said = await roles.of(roles.roles.feasibility("at the start"))(
+        verdict = await roles.of(roles.roles.feasibility("at the start"))(
             OptionQuestion(DONE_WOOD, TABLE)
         )
-        found += said.obstacle is None
+        found += verdict.obstacle is None
         assert roles.asked == {"feasibility": 1}  # what is imagined is no question of the planner
     assert found == feasible
 
@@ -305,10 +305,10 @@ async def test_worlds_that_agree_in_a_question_get_the_same_answer(monkeypatch, 
     idle.step = lambda state, action, rng: Step(state, obstacle="nothing works here")
     options, subtasks = rules_of(idle, seed=0), DripRoles(idle, seed=0).by_name()
     assert asked
-    for role, question, said in asked:
+    for role, question, right in asked:
         of_options = isinstance(question, OptionState | OptionQuestion | PolicyQuestion)
         rule = options[role] if of_options else subtasks[role].rule
-        assert role in PREDICTS or rule.right(question) == said
+        assert role in PREDICTS or rule.right(question) == right
 
 
 def test_the_kinds_of_questions_by_what_is_right():

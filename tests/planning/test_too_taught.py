@@ -87,9 +87,9 @@ async def test_to_judge_an_option_it_sees_the_state_before_and_the_change():
     after = replace(STATE, inventory={"porkchop": 2})
     judged = replace(TAU, state=after, described=DOMAIN.describe(after))
     await ask.of(ask.roles.reward(PREDICTED))(OptionQuestion(judged, QUESTION.option, before=TAU))
-    said = asked(engine)[1]
-    assert said.startswith(f"{DOMAIN.brief(STATE)}\ngoal: {DOMAIN.goal}\n\n")
-    assert said.endswith(
+    prompt = asked(engine)[1]
+    assert prompt.startswith(f"{DOMAIN.brief(STATE)}\ngoal: {DOMAIN.goal}\n\n")
+    assert prompt.endswith(
         "\n\nreward\noption: kill 1 pig\nthen: Has: 2 porkchop\nno more: Has: nothing"
     )
 
@@ -99,12 +99,12 @@ async def test_without_a_world_model_it_sees_the_start_and_the_options_since():
     since = (QUESTION.option, DOMAIN.advise(STATE)[1])
     tau = replace(TAU, options=since, since=since)
     await ask.of(ask.roles.termination(START))(tau)
-    shown = f"{DOMAIN.brief(STATE)}\ngoal: {DOMAIN.goal}\nsince: {since[0]}; {since[1]}\n\n"
-    assert asked(engine)[1] == f"{shown}termination"
+    beginning = f"{DOMAIN.brief(STATE)}\ngoal: {DOMAIN.goal}\nsince: {since[0]}; {since[1]}\n\n"
+    assert asked(engine)[1] == f"{beginning}termination"
     engine, ask = roles(words_of(DOMAIN), SCORES, kind=UnpredictedSettings)
     after = replace(tau, since=(*since, QUESTION.option))
     await ask.of(ask.roles.reward(START))(OptionQuestion(after, QUESTION.option, before=tau))
-    assert asked(engine)[1] == f"{shown}reward\noption: {QUESTION.option}"
+    assert asked(engine)[1] == f"{beginning}reward\noption: {QUESTION.option}"
 
 
 async def test_a_whole_plan_has_a_name_of_its_own():

@@ -69,7 +69,7 @@ def of_type(trace, *types):
 
 
 def untimed(events):
-    return [{key: value for key, value in one.items() if key != "at"} for one in events]
+    return [{key: value for key, value in event.items() if key != "at"} for event in events]
 
 
 # --- the current trace ---------------------------------------------------------------------------
@@ -118,12 +118,14 @@ async def test_trials_at_the_same_time_do_not_hear_each_other():
     traces = await asyncio.gather(*map(trial, "xyz"))
     for name, trace in zip("xyz", traces, strict=True):
         questions = of_type(trace, "role")
-        assert {one["role"] for one in questions} == {name}
-        assert sorted(one["turns"][0]["text"] for one in questions) == sorted(
-            one.prompt for one in engine.requests if one.role == name
+        assert {question["role"] for question in questions} == {name}
+        assert sorted(question["turns"][0]["text"] for question in questions) == sorted(
+            request.prompt for request in engine.requests if request.role == name
         )
-        assert [one["number"] for one in of_type(trace, "simulation")] == list(range(1, 13))
-        assert {one["tree"] for one in trace.events if "tree" in one} == {0}
+        assert [simulation["number"] for simulation in of_type(trace, "simulation")] == list(
+            range(1, 13)
+        )
+        assert {event["tree"] for event in trace.events if "tree" in event} == {0}
         assert of_type(trace, "memory")[0]["text"] == f"{name} is done"
     assert tracing() is None
 
@@ -203,7 +205,7 @@ async def test_golden_traces(case):
     with recording() as trace:
         await SCENES[case.run["scene"]](trace)
     events = untimed(trace.events)
-    assert all(one.pop("seconds") >= 0.0 for one in events if one["type"] == "role")
+    assert all(event.pop("seconds") >= 0.0 for event in events if event["type"] == "role")
     case.check(events)
     if case.run["scene"] != "questions":
         times = [event["at"] for event in trace.events]
@@ -261,7 +263,7 @@ async def test_every_id_is_told_before_it_is_used(width):
 async def test_simulations_that_are_left_out_are_counted():
     with recording() as trace:
         root = await searched(Node(), Words(), simulations=1_000)
-    numbers = [one["number"] for one in of_type(trace, "simulation")]
+    numbers = [simulation["number"] for simulation in of_type(trace, "simulation")]
     assert numbers == [
         *range(1, IN_FULL + 1),
         *range(136, 257, 8),
@@ -286,15 +288,15 @@ async def test_a_run_without_questions_is_told_in_less_and_less_detail():
                 await self.engine.generate(Request(prompt="?", role="value"))
             return Evaluation()
 
-    async def told(model):
+    async def left_of(model):
         with recording() as trace:
             for _ in range(3):
                 await searched(Node(), model, simulations=IN_FULL)
-        return [IN_FULL - one["left_out"] for one in of_type(trace, "decision")]
+        return [IN_FULL - decision["left_out"] for decision in of_type(trace, "decision")]
 
-    assert await told(Asking()) == [IN_FULL] * 3
+    assert await left_of(Asking()) == [IN_FULL] * 3
     # From 128 on every 8th; from 256 on every 16th; the first of a search always.
-    assert await told(Words()) == [IN_FULL, 16, 8]
+    assert await left_of(Words()) == [IN_FULL, 16, 8]
 
 
 async def test_a_search_goes_on_in_its_tree():
@@ -309,13 +311,13 @@ async def test_a_search_goes_on_in_its_tree():
         await searched(unseen, Words("ab"), simulations=1)
         await searched(Node(), Words(), simulations=1)
     searches = of_type(trace, "search")
-    assert [(one["tree"], one["root"]) for one in searches] == [
+    assert [(search["tree"], search["root"]) for search in searches] == [
         *((0, 0), (0, 0), (0, 1)),
-        (0, len({one["id"] for one in of_type(trace, "node") if one["tree"] == 0}) - 1),
+        (0, len({node["id"] for node in of_type(trace, "node") if node["tree"] == 0}) - 1),
         (1, 0),
     ]
-    assert [one["simulations"] for one in of_type(trace, "decision")] == [5, 1, 3, 1, 1]
-    ids = [(one["tree"], one["id"]) for one in of_type(trace, "node")]
+    assert [decision["simulations"] for decision in of_type(trace, "decision")] == [5, 1, 3, 1, 1]
+    ids = [(node["tree"], node["id"]) for node in of_type(trace, "node")]
     assert len(set(ids)) == len(ids)
 
 
@@ -354,7 +356,7 @@ async def test_the_trace_of_one_recording_is_not_the_next_one_s():
     assert len(of_type(first, "search")) == 1
     assert len(of_type(second, "search")) == 1
     assert of_type(second, "node")[0]["id"] == 0
-    assert [one["number"] for one in of_type(second, "simulation")] == [1, 2]
+    assert [simulation["number"] for simulation in of_type(second, "simulation")] == [1, 2]
 
 
 async def test_a_search_that_fails_is_told_up_to_there():
@@ -375,11 +377,11 @@ async def test_a_search_does_the_same_whether_or_not_it_is_told(width):
     seen = []
     options = {"simulations": 300, "width": width, "max_depth": 5}
     plain = await searched(Node(), Words(), **options, on_backup=seen.append)
-    told = []
+    hooks = []
     with recording():
-        traced = await searched(Node(), Words(), **options, on_backup=told.append)
+        traced = await searched(Node(), Words(), **options, on_backup=hooks.append)
     assert exported(traced) == exported(plain)
-    assert len(seen) == len(told) == 300
+    assert len(seen) == len(hooks) == 300
     assert sum(1 for _ in edges_below(plain)) > 50
 
 
@@ -403,7 +405,10 @@ async def test_the_texts_of_encoded_prompts_are_remembered_for_a_while():
         old, *_, new = [engine.encode(f"prompt {number}") for number in range(200)]
         for prompt in (old, new):
             await engine.score(ScoreRequest(prompt, ("x",)))
-    assert [one["turns"] for one in trace.events] == [[], [{"role": None, "text": "prompt 199"}]]
+    assert [event["turns"] for event in trace.events] == [
+        [],
+        [{"role": None, "text": "prompt 199"}],
+    ]
 
 
 async def test_an_engine_that_cannot_encode_has_no_fixed_tokens():

@@ -44,8 +44,8 @@ THEN = (
 def searched(action, tried, *, actions, **changed):
     """A move before which these actions have N and Q, and the others none."""
     options = [
-        {"action": one, "N": tried.get(one, (0, 0.0))[0], "Q": tried.get(one, (0, 0.0))[1]}
-        for one in actions
+        {"action": action, "N": tried.get(action, (0, 0.0))[0], "Q": tried.get(action, (0, 0.0))[1]}
+        for action in actions
     ]
     move = {"action": action, "reward": 0.0, "text": f"{action}: done", "options": options}
     return move | changed
@@ -90,19 +90,20 @@ def test_lessons_of_a_small_trace_are_exactly_these(write, rules):
     made = TracedPrior(rules, BLOCKSWORLD, [read_trace(write(LEVEL, CLEAR))])
     assert (len(made.decisions), made.held_out, made.level) == (1, 0, 1)
     lessons = made.about_one_state(Random(0), roles=("prior",), held_out=False)
-    assert [(one.role, one.answer, one.importance) for one in lessons] == [
+    assert [(lesson.role, lesson.answer, lesson.importance) for lesson in lessons] == [
         ("prior", "stack a b", pytest.approx(IMPORTANCE * 7 / 13)),
         ("prior", "stack d c", pytest.approx(IMPORTANCE * 6 / 13)),
     ]
-    ((_, asked),) = {one.prompt for one in lessons}
+    ((_, asked),) = {lesson.prompt for lesson in lessons}
     assert asked.content.rstrip(" -") == (
         "d on a on table; b on table; c on table"
         "\ngoal: Block a is on block b. Block d is on block c.\n\nprior\n-:"
     )
     assert made.about_one_state(Random(0), roles=("act",), held_out=False) == ()
     exam = made.about_one_state(Random(0), roles=("prior",), held_out=True)
-    assert [one.prompt for one in exam] == [
-        one.prompt for one in rules.about_one_state(Random(0), roles=("prior",), held_out=True)
+    assert [exercise.prompt for exercise in exam] == [
+        exercise.prompt
+        for exercise in rules.about_one_state(Random(0), roles=("prior",), held_out=True)
     ]
 
 
@@ -130,7 +131,7 @@ def test_what_is_held_out_is_not_taught(write, rules):
         task = "four-blocks" if settings["problem"] == 13 else "hard"
         world = BLOCKSWORLD.open(task, BLOCKSWORLD.settings.read(settings))
         start = world.start(0)
-        actions = [str(one) for one in world.actions(start)]
+        actions = [str(action) for action in world.actions(start)]
         move = searched(actions[0], {actions[0]: (3, 0.9), actions[1]: (1, 0.1)}, actions=actions)
         assert teacher.is_held_out(world, start)
         with pytest.raises(TraceError, match="0 decisions teach, 1 are held out"):
@@ -220,6 +221,6 @@ def test_a_real_search_teaches_an_adapter(tiny, tmp_path, monkeypatch):
     card = read_card(out / "adapter")
     assert card.to_json() == json.loads(ended.stdout)["card"]
     assert card.roles == ("prior",)
-    assert [one["decisions"] for one in card.recipe["traces"]] == [3]
+    assert [trace["decisions"] for trace in card.recipe["traces"]] == [3]
     (words,) = card.words_sha256
     assert words == exercise_makers(BLOCKSWORLD, words="taught")["prior"].taught_words

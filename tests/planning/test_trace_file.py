@@ -43,8 +43,8 @@ def test_a_trace_comes_back_as_it_was_written():
 
 
 def test_equal_summaries_have_equal_lines():
-    one, other = (encode_trace({"node": node}) for node in ({"x": 1, "y": 2}, {"y": 2, "x": 1}))
-    assert one == other
+    first, other = (encode_trace({"node": node}) for node in ({"x": 1, "y": 2}, {"y": 2, "x": 1}))
+    assert first == other
 
 
 @pytest.mark.parametrize(

@@ -129,12 +129,12 @@ async def test_the_documentation_shows_every_type_with_its_fields():
 
     text = (Path(__file__).parents[2] / "docs" / "trace-format.md").read_text("utf-8")
     blocks = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
-    shown = forms(json.loads(line) for block in blocks for line in block.splitlines())
+    documented = forms(json.loads(line) for block in blocks for line in block.splitlines())
     real = forms(lines_of(await lived(delays=1)))
-    assert shown.keys() == real.keys()
-    assert {"planner", "domain", "task", "seed"} <= shown.pop(("header", None))
+    assert documented.keys() == real.keys()
+    assert {"planner", "domain", "task", "seed"} <= documented.pop(("header", None))
     del real["header", None]
-    assert shown == real
+    assert documented == real
 
 
 async def test_the_digest_is_the_same_whatever_the_timing(monkeypatch):
@@ -199,10 +199,10 @@ async def test_the_digest_holds_everything_else(change):
 async def test_the_digest_holds_the_order_within_a_tree():
     lines = lines_of(await lived(delays=1))
     digest = repeatable_digest(lines)
-    one, other = [i for i, x in enumerate(lines) if x["type"] == "simulation" and x["tree"] == 0][
+    first, other = [i for i, x in enumerate(lines) if x["type"] == "simulation" and x["tree"] == 0][
         :2
     ]
-    lines[one], lines[other] = lines[other], lines[one]
+    lines[first], lines[other] = lines[other], lines[first]
     assert repeatable_digest(lines) != digest
 
 

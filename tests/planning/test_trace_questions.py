@@ -24,10 +24,10 @@ from test_too_planner import (
     compact_json,
     evaluation,
     history_of,
+    last_message,
     option_of,
     plan,
     proposal,
-    said,
 )
 
 from llm_planning.domain import Domain, Step
@@ -123,7 +123,7 @@ def script(request):
         case "dynamics":
             return change(gained=[{"item": option_of(request).split(" ")[2], "count": 1}])
         case "reward":
-            return evaluation(Random(said(request)).randrange(10) / 10)
+            return evaluation(Random(last_message(request)).randrange(10) / 10)
         case "termination":
             return compact_json({"done": False})
     raise AssertionError(request.role)
@@ -144,31 +144,31 @@ async def test_questions_of_tree_of_options(width):
     nodes, edges = ways(trace)
     questions = of_type(trace, "role")
     roles = {"propose", "termination", "feasibility", "repair", "dynamics", "reward"}
-    assert {one["role"] for one in questions} == roles
-    searched = [one for one in questions if "node" in one]
+    assert {question["role"] for question in questions} == roles
+    searched = [question for question in questions if "node" in question]
     # The rest is asked when the plan is executed, after the search.
     assert searched == questions[: len(searched)]
     assert len(searched) > 40
     proposed_at = []
-    for one in searched:
-        way, text = nodes[one["tree"], one["node"]], text_of(one)
-        if one["role"] == "propose":
+    for question in searched:
+        way, text = nodes[question["tree"], question["node"]], text_of(question)
+        if question["role"] == "propose":
             proposed_at.append(way)
-        if one["role"] in {"propose", "feasibility", "repair", "reward"}:
+        if question["role"] in {"propose", "feasibility", "repair", "reward"}:
             assert tuple(re.findall(r"^\d+\. ([a-z]+ \d+ \w+)$", text, re.MULTILINE)) == way
-        held = way if one["role"] != "reward" else (*way, one["about"])
+        held = way if question["role"] != "reward" else (*way, question["about"])
         products = {option.split(" ")[2] for option in held}
         inventory = re.search(r"^Inventory.*$", text, re.MULTILINE)[0]
         assert set(re.findall(r"'(\w+)': 1", inventory)) == products
-        if one["role"] in {"propose", "termination"}:
-            assert "about" not in one
-            assert "edge" not in one
+        if question["role"] in {"propose", "termination"}:
+            assert "about" not in question
+            assert "edge" not in question
             continue
-        assert one["about"] == re.search(r"^Option: (.*)$", text, re.MULTILINE)[1]
-        if one["about"] == AXE:
-            assert "edge" not in one
+        assert question["about"] == re.search(r"^Option: (.*)$", text, re.MULTILINE)[1]
+        if question["about"] == AXE:
+            assert "edge" not in question
         else:
-            assert edges[one["tree"], one["edge"]] == one["about"]
+            assert edges[question["tree"], question["edge"]] == question["about"]
     # Rollouts stay in the tree: nodes at every depth were asked, each once.
     assert {len(way) for way in proposed_at} == {0, 1, 2}
     assert len(proposed_at) == len(set(proposed_at))
@@ -202,10 +202,10 @@ async def test_questions_of_puct_anywhere():
     questions = of_type(trace, "role")
     assert len(outcome.plan) == 3
     assert len(questions) > 20
-    for one in questions:
-        (written,) = re.findall(r"<(\w*)>", text_of(one))
-        assert tuple(written) == nodes[one["tree"], one["node"]]
-    asked_at = [one["node"] for one in questions]
+    for question in questions:
+        (written,) = re.findall(r"<(\w*)>", text_of(question))
+        assert tuple(written) == nodes[question["tree"], question["node"]]
+    asked_at = [question["node"] for question in questions]
     assert len(asked_at) == len(set(asked_at))
 
 
@@ -229,17 +229,17 @@ async def test_questions_of_llm_mcts(tmp_path):
             roots[event["tree"]] = done
         elif event["type"] == "execution":
             done = (*done, event["action"])
-    policy = [one for one in of_type(trace, "role") if one["role"] == "prior"]
+    policy = [question for question in of_type(trace, "role") if question["role"] == "prior"]
     assert len(policy) > 15
     assert len(roots) == 3
-    for one in policy:
-        way = (*roots[one["tree"]], *nodes[one["tree"], one["node"]])
-        completed = re.search(r"^Completed actions: (.+)$", text_of(one), re.MULTILINE)
+    for question in policy:
+        way = (*roots[question["tree"]], *nodes[question["tree"], question["node"]])
+        completed = re.search(r"^Completed actions: (.+)$", text_of(question), re.MULTILINE)
         assert (tuple(completed[1].split(", ")) if completed else ()) == way
-    places = [one for one in of_type(trace, "role") if one["role"] == "position"]
+    places = [question for question in of_type(trace, "role") if question["role"] == "position"]
     assert places
-    assert all(one["simulation"] is None for one in places)
-    assert not any({"tree", "node"} & one.keys() for one in places)
+    assert all(place["simulation"] is None for place in places)
+    assert not any({"tree", "node"} & place.keys() for place in places)
 
 
 # --- the search core -----------------------------------------------------------------------------
@@ -293,22 +293,22 @@ async def searched(model, *, simulations=40, root=None, **options):
 def check(trace, *, chance=False):
     """Compares the word in every prompt with the way to the question's node."""
     nodes, edges = ways(trace)
-    told = {one["id"]: one for one in of_type(trace, "node")}
-    for one in of_type(trace, "role"):
-        word, letter = re.search(r"<(\w*)> (\w?)", text_of(one)).groups()
-        way = list(nodes[one["tree"], one["node"]])
+    lines = {node["id"]: node for node in of_type(trace, "node")}
+    for question in of_type(trace, "role"):
+        word, letter = re.search(r"<(\w*)> (\w?)", text_of(question)).groups()
+        way = list(nodes[question["tree"], question["node"]])
         if chance:
-            above, seen = one["node"], []
-            while told[above]["edge"] is not None:
-                seen.append(told[above]["observation"])
-                above = int(told[above]["edge"].split(".")[0])
+            above, seen = question["node"], []
+            while lines[above]["edge"] is not None:
+                seen.append(lines[above]["observation"])
+                above = int(lines[above]["edge"].split(".")[0])
             way = [a + b for a, b in zip(way, reversed(seen), strict=True)]
         assert "".join(way) == word
-        if one["role"] == "step":
-            assert edges[one["tree"], one["edge"]] == one["about"] == letter
-            assert one["edge"].split(".")[0] == str(one["node"])
+        if question["role"] == "step":
+            assert edges[question["tree"], question["edge"]] == question["about"] == letter
+            assert question["edge"].split(".")[0] == str(question["node"])
         else:
-            assert not {"about", "edge"} & one.keys()
+            assert not {"about", "edge"} & question.keys()
 
 
 @pytest.mark.parametrize("width", [1, 2, WIDTH])
@@ -319,9 +319,9 @@ async def test_every_part_of_a_simulation(width, expand_at, chance):
         await searched(Asking(slow(), chance=chance), width=width, expand_at=expand_at)
     check(trace, chance=chance)
     asked = of_type(trace, "role")
-    assert {one["role"] for one in asked} == {"draw", "expand", "step", "evaluate"}
+    assert {question["role"] for question in asked} == {"draw", "expand", "step", "evaluate"}
     # With one node that is being expanded, a descent starts again: it asks twice.
-    drawn = [one["simulation"] for one in asked if one["role"] == "draw"]
+    drawn = [question["simulation"] for question in asked if question["role"] == "draw"]
     assert set(drawn) == set(range(1, 41))
     assert (len(drawn) > 40) == (width > 1)
 
@@ -330,7 +330,7 @@ async def test_a_simulation_that_asked_always_has_a_line():
     with recording() as trace:
         await searched(Asking(slow()), simulations=IN_FULL + 40, max_depth=8)
     check(trace)
-    numbers = [one["number"] for one in of_type(trace, "simulation")]
+    numbers = [simulation["number"] for simulation in of_type(trace, "simulation")]
     assert numbers == list(range(1, IN_FULL + 41))
     assert of_type(trace, "decision")[0]["left_out"] == 0
 
@@ -345,8 +345,8 @@ async def test_another_search_counts_its_own_simulations():
     *inside, outside = of_type(trace, "role")
     assert outside["simulation"] is None
     assert not {"tree", "node"} & outside.keys()
-    assert {one["tree"] for one in inside} == {0, 1}
-    assert {one["simulation"] for one in inside} == set(range(1, 7))
+    assert {question["tree"] for question in inside} == {0, 1}
+    assert {question["simulation"] for question in inside} == set(range(1, 7))
     trace.events.remove(outside)
     check(trace)
 
@@ -363,8 +363,8 @@ async def test_a_search_within_a_search():
 
     with recording() as trace:
         await searched(Outer(engine), simulations=4, width=1)
-    outer = [one for one in of_type(trace, "role") if one["tree"] == 0]
-    assert [one["role"] for one in outer].count("evaluate") == 4
+    outer = [question for question in of_type(trace, "role") if question["tree"] == 0]
+    assert [question["role"] for question in outer].count("evaluate") == 4
     check(trace)
 
 
@@ -381,11 +381,11 @@ async def test_nodes_that_a_walk_has_yet_to_reach():
 
     with recording() as trace:
         await searched(Rollout(slow()), simulations=3, width=1, expand_at="first")
-    about = [one for one in of_type(trace, "role") if one.get("about") == "z"]
+    about = [question for question in of_type(trace, "role") if question.get("about") == "z"]
     assert len(about) == 3
-    for one in about:
-        assert "edge" not in one
-        del one["about"]
+    for question in about:
+        assert "edge" not in question
+        del question["about"]
     check(trace)
 
 
@@ -400,16 +400,16 @@ async def test_questions_of_simulations_that_were_cancelled():
     with recording() as trace, pytest.raises(ValueError, match="no bb"):
         await searched(Failing(slow()), expand_at="first")
     questions = of_type(trace, "role")
-    assert all(one["tree"] == 0 and one["simulation"] for one in questions)
-    told = {one["number"] for one in of_type(trace, "simulation")}
-    lost = [one for one in questions if "node" not in one]
+    assert all(question["tree"] == 0 and question["simulation"] for question in questions)
+    numbers = {simulation["number"] for simulation in of_type(trace, "simulation")}
+    lost = [question for question in questions if "node" not in question]
     assert lost
-    assert not told & {one["simulation"] for one in lost}
-    for one in lost:
-        trace.events.remove(one)
-    for one in of_type(trace, "role"):
-        if one["role"] == "step" and "edge" not in one:
-            trace.events.remove(one)
+    assert not numbers & {question["simulation"] for question in lost}
+    for question in lost:
+        trace.events.remove(question)
+    for question in of_type(trace, "role"):
+        if question["role"] == "step" and "edge" not in question:
+            trace.events.remove(question)
     check(trace)
 
 

@@ -29,16 +29,16 @@ JOURNEYS = sorted(
 
 @pytest.fixture(scope="module")
 def engine():
-    with open_uncached_engine("none") as one:
-        yield one
+    with open_uncached_engine("none") as opened:
+        yield opened
 
 
 def world():
     """A to E by way of B or C, and D; F leads nowhere, and the way back to A is short."""
     legs = ("AB", "AC", "AF", "BA", "BD", "CD", "DA", "DE")
     cities = [
-        City(key=one, name=one + one.lower(), country="XX", population=10 - number)
-        for number, one in enumerate("ABCDEF")
+        City(key=name, name=name + name.lower(), country="XX", population=10 - number)
+        for number, name in enumerate("ABCDEF")
     ]
     return Travel(FlightGraph(cities, map(tuple, legs)), Pair("Aa", "Ee"))
 
@@ -55,7 +55,7 @@ async def test_a_planner_makes_a_journey(name, engine):
     settings = {key: value for key, value in LITTLE.items() if key in known}
     there = world()
     outcome = await plan(name, there, engine=engine, settings=settings)
-    cities = ["Aa", *(said.removeprefix("fly to ") for said in outcome.plan)]
+    cities = ["Aa", *(action.removeprefix("fly to ") for action in outcome.plan)]
     assert all(there.graph.is_direct(*leg) for leg in pairwise(cities))
     assert (cities[0], cities[-1]) == ("Aa", "Ee")
     assert outcome.success

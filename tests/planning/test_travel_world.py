@@ -58,7 +58,7 @@ def test_the_bundled_graph_is_the_one_that_its_readme_states(bundled):
 
 def test_ways_are_as_short_as_those_of_networkx(bundled):
     with (BUNDLED / "direct_flights.csv").open() as file:
-        edges = [(one["from"], one["to"]) for one in csv.DictReader(file)]
+        edges = [(row["from"], row["to"]) for row in csv.DictReader(file)]
     peer = networkx.DiGraph(edges)
     rng, names = Random(5), list(bundled.cities)
     for goal in rng.sample(names, 12):
@@ -108,7 +108,7 @@ def test_pairs_are_the_same_for_equal_seeds_and_connected(bundled):
         assert pairs(bundled, among, 102) != drawn
         assert all({start, goal} <= set(names) and start != goal for start, goal in drawn)
         assert all(bundled.way(*pair) for pair in drawn)
-    assert all(500_000 <= bundled.cities[one].population <= 2_000_000 for one in names)
+    assert all(500_000 <= bundled.cities[name].population <= 2_000_000 for name in names)
 
 
 def test_ways_lead_through_any_city(bundled):
@@ -181,9 +181,9 @@ def test_every_name_of_a_graph_can_be_written(tmp_path, start):
     several = several_options(world.grammar, 1, 20)
     for name in graph.cities:
         option = world.grammar.write(Flight(name))
-        said = several(options=[{"reasoning": "", **option}]).model_dump_json()
-        assert re.fullmatch(constraint_of(several).regex, said), said
-        assert world.grammar.read(parse(several, said).options[0].model_dump()) == Flight(name)
+        answer = several(options=[{"reasoning": "", **option}]).model_dump_json()
+        assert re.fullmatch(constraint_of(several).regex, answer), answer
+        assert world.grammar.read(parse(several, answer).options[0].model_dump()) == Flight(name)
         moved = world.state_model.write(name)
         assert re.fullmatch(constraint_of(type(moved)).regex, moved.model_dump_json())
         assert world.state_model.read(ODD[start], moved) == (name, {})

@@ -96,9 +96,11 @@ def test_what_the_library_cannot_see_is_found(story):
     found = finder.chosen(start, finder.candidates(start))
     assert {"open chest", "drink poison", "leave", "ring bell", "down"} <= set(found.actions)
     assert found.untried == 0
-    sign = next(one for one in found.actions if one.startswith("take ") and "sign" in one)
+    sign = next(
+        action for action in found.actions if action.startswith("take ") and "sign" in action
+    )
     assert game.step(start, sign).text == "Taken."
-    assert not any(";" in one for one in finder.candidates(start))
+    assert not any(";" in candidate for candidate in finder.candidates(start))
 
 
 def test_a_command_that_stops_the_machine_is_no_action(tmp_path):
@@ -127,7 +129,7 @@ def test_an_accent_is_read_as_one_letter(story_5):
     assert answer == "Nothing special about café sign; open all day."
     # Jericho splits its list of commands at semicolons, which makes two commands of one.
     changes = machine.changes(machine.first, ["look;take café", "take café"])
-    assert [one for one, _ in changes] == ["take café"]
+    assert [change for change, _ in changes] == ["take café"]
 
 
 def test_states_are_not_named_by_objects_that_nobody_knows(story_5):
@@ -175,8 +177,10 @@ async def test_a_state_has_a_bound_in_time_which_is_said_once(story_5, monkeypat
         again = await game.valid_actions(played(game, "open chest").state)
     assert "down" in found
     assert "down" in again
-    (told,) = [one.getMessage() for one in caplog.records if "not tried" in one.getMessage()]
-    assert "bell_tower: " in told
+    (message,) = [
+        record.getMessage() for record in caplog.records if "not tried" in record.getMessage()
+    ]
+    assert "bell_tower: " in message
     finder = Finder(story_5)
     start = game.begin().state
     commands = finder.candidates(start)
@@ -196,7 +200,7 @@ async def test_a_planner_reports_what_was_not_judged(
 ):
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path))
     engine = ScriptedEngine(
-        {}, score=lambda _, actions: [0.0 if one == favourite else -50.0 for one in actions]
+        {}, score=lambda _, actions: [0.0 if action == favourite else -50.0 for action in actions]
     )
     settings = {"game": str(story_file(3)), "moves": 3, "prior": "exact"}
     outcome = await plan("llm-agent", "zork1", engine=engine, settings=settings, seed=1)
@@ -208,7 +212,7 @@ async def test_a_planner_reports_what_was_not_judged(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda story: story[:-300], "its header tells of 6.* bytes, and it has 6"),
         (lambda story: story[:3000] + b"\xff" + story[3001:], "do not fit its checksum"),
@@ -216,10 +220,10 @@ async def test_a_planner_reports_what_was_not_judged(
         (lambda story: story[:8] + b"\xff\xff" + story[10:], "addresses beyond its end"),
     ],
 )
-def test_a_damaged_story_is_refused_before_it_is_played(tmp_path, change, said):
+def test_a_damaged_story_is_refused_before_it_is_played(tmp_path, change, message):
     file = tmp_path / "story.z5"
     file.write_bytes(change(story_file(5).read_bytes()))
-    with pytest.raises(TextGameError, match=said):
+    with pytest.raises(TextGameError, match=message):
         read_story(file)
 
 

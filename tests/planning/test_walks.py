@@ -13,12 +13,12 @@ MODULES = 120
 
 @pytest.mark.parametrize("name", walks.WALKS)
 def test_a_walk_enters_no_more_files_than_the_page_says(name):
-    said = re.search(
+    counts = re.search(
         rf"\*\*{re.escape(walks.WALKS[name].title)}\*\* \((\d+)\)", PAGE.read_text(encoding="utf-8")
     )
-    assert said, f"{PAGE.name} has no heading of this walk"
+    assert counts, f"{PAGE.name} has no heading of this walk"
     files = walks.entered(name)
-    assert len(files) <= int(said[1]), sorted(files)
+    assert len(files) <= int(counts[1]), sorted(files)
 
 
 def test_a_run_loads_little_to_its_first_question():

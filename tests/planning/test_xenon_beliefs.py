@@ -114,8 +114,8 @@ async def test_a_correction_is_another_draw_each_time():
     roles = [published(3) for _ in range(2)]
     await roles[1].predict(NeedsQuestion("torch"))
     answers = [
-        [await one.correct(CorrectionQuestion("jukebox", asking=n)) for n in range(1, 31)]
-        for one in roles
+        [await role.correct(CorrectionQuestion("jukebox", asking=n)) for n in range(1, 31)]
+        for role in roles
     ]
     assert answers[0] == answers[1]
     assert len({tuple(sorted(answer.items())) for answer in answers[0]}) > 10
@@ -142,8 +142,8 @@ async def choose(roles, item, *, options=VERBS, analyses=()):
 async def test_an_action_depends_on_the_set_of_options_alone():
     roles, others = (published() for _ in range(2))
     for v in GOALS_67:
-        one = await choose(roles, v)
-        assert one == await choose(roles, v, options=VERBS[::-1])
+        action = await choose(roles, v)
+        assert action == await choose(roles, v, options=VERBS[::-1])
     for v in reversed(GOALS_67):
         assert await choose(others, v) == await choose(roles, v)
     assert await choose(roles, "stick", options=("smelt",)) == "smelt"
@@ -156,11 +156,11 @@ async def test_an_action_depends_on_the_set_of_options_alone():
 async def test_an_analysis_leads_back_to_what_was_believed():
     """So it mends slips, and never finds a perturbed action (Table 5: .93 and .12)."""
     roles = published(right_action=0.5)
-    told = {v: [await choose(roles, v, analyses=["x"] * n) for n in range(4)] for v in GOALS_67}
+    actions = {v: [await choose(roles, v, analyses=["x"] * n) for n in range(4)] for v in GOALS_67}
     taught = {v: BOOK.rule(v).action for v in GOALS_67}
-    assert all(set(answers[1:]) == {taught[v]} for v, answers in told.items())
-    slips = sum(answers[0] != taught[v] for v, answers in told.items())
-    assert slips / len(told) == pytest.approx(0.5, abs=0.15)
+    assert all(set(answers[1:]) == {taught[v]} for v, answers in actions.items())
+    slips = sum(answers[0] != taught[v] for v, answers in actions.items())
+    assert slips / len(actions) == pytest.approx(0.5, abs=0.15)
     assert await choose(roles, "no_such_item", analyses=["x"]) in VERBS
     assert await choose(roles, "stick", options=("mine", "smelt"), analyses=["x"]) != "craft"
 
@@ -263,8 +263,8 @@ def test_an_oracle_says_what_it_is():
     requirements, action = published(7).oracles
     assert requirements["oracle"]["right_items"] == 0.23
     assert action["oracle"] == {"rate": RIGHT_ACTION, "unit": "answer", "kind": "sticky"}
-    for one in (requirements, action):
-        assert (one["seed"], one["key"]) == (7, "(seed, role, *situation)")
+    for oracle in (requirements, action):
+        assert (oracle["seed"], oracle["key"]) == (7, "(seed, role, *situation)")
 
 
 # The quality of predictions (Table 12) ------------------------------------------------------------

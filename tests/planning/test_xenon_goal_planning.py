@@ -185,8 +185,8 @@ async def test_the_first_graph_is_that_of_plans_and_predictions(monkeypatch):
         {"predict": lambda _: '{"needs":[]}'},
         score=lambda _, choices: [-float(i) for i in range(len(choices))],
     )
-    shown = await plan("plan-xenon-no-cre", "golden_sword", engine=engine, graph="initial")
-    assert shown.success
+    outcome = await plan("plan-xenon-no-cre", "golden_sword", engine=engine, graph="initial")
+    assert outcome.success
     other = await plan("plan-xenon-no-cre", "chest", engine=engine, graph="initial")
     assert not other.success
     assert "planks" in other.trace["omitted"]
@@ -215,12 +215,12 @@ ONE_GOAL = [name for name in PLANNERS if name.startswith(("plan-", "select-"))]
 async def test_runs_are_repeatable_and_within_the_horizon(name):
     known = PLANNERS[name].settings.known_keys()
     settings = {k: v for k, v in {"verbs": 15, "roles": "table12"}.items() if k in known}
-    one, again = [await plan(name, "note_block", seed=1, **settings) for _ in range(2)]
-    assert one == again
-    assert one.metrics["env_steps"] <= (300 if name.startswith("select") else 36_000)
-    assert one.metrics["group"] == "Redstone"
-    assert one.success == ("craft 1 note_block" in one.plan)
-    assert one.metrics["subgoal_omission"] is False
+    first, again = [await plan(name, "note_block", seed=1, **settings) for _ in range(2)]
+    assert first == again
+    assert first.metrics["env_steps"] <= (300 if name.startswith("select") else 36_000)
+    assert first.metrics["group"] == "Redstone"
+    assert first.success == ("craft 1 note_block" in first.plan)
+    assert first.metrics["subgoal_omission"] is False
 
 
 async def test_fam_reaches_what_the_llm_alone_does_not():
@@ -243,8 +243,8 @@ async def test_a_stuck_controller_is_looked_at(monkeypatch, see, captions):
         }
     )
     await plan("plan-xenon", "wooden_pickaxe", engine=engine, see=see)
-    decided = [one.prompt[1] for one in engine.requests if one.role == "intervene"]
-    looked = [one.prompt[1] for one in engine.requests if one.role == "caption"]
+    decided = [request.prompt[1] for request in engine.requests if request.role == "intervene"]
+    looked = [request.prompt[1] for request in engine.requests if request.role == "caption"]
     assert len(looked) == len(decided) * captions
     assert decided
     assert all(("Water everywhere." in user.content) is bool(captions) for user in decided)

@@ -41,7 +41,7 @@ def known(item, requires, known, action=None):
 def test_a_belief_is_told_when_it_changes_and_only_then():
     now = {}
     notes = GraphNotes(lambda: iter(now.items()))
-    said = [
+    beliefs = [
         Belief({"planks": 2}, None, False, 1),
         Belief({"planks": 2}, None, False, 1),
         Belief({"planks": 2}, None, False, 2),
@@ -52,13 +52,15 @@ def test_a_belief_is_told_when_it_changes_and_only_then():
         Belief({"logs": 3}, None, False, 1),
         Belief({"logs": 3}, None, False, 2),
     ]
-    told = []
-    for belief in said:
+    changes = []
+    for belief in beliefs:
         now["stick"] = belief
         with recording() as trace:
             notes.trace_changes()
-        told.append([line["stick"] for line in graphs(trace.events)])
-    assert [[(one["requires"], one["action"], one["known"]) for one in some] for some in told] == [
+        changes.append([line["stick"] for line in graphs(trace.events)])
+    assert [
+        [(note["requires"], note["action"], note["known"]) for note in some] for some in changes
+    ] == [
         [({"planks": 2}, None, "predicted")],
         [],
         [({"planks": 2}, None, "wrong")],
@@ -101,7 +103,8 @@ async def test_a_learning_agent_leaves_its_subgoals_and_its_graph():
     with recording() as trace:
         await player.learn(world, until=50, watch=lambda _: None)
     steps = lines(trace.events, "execution")
-    assert [(one["action"], one["text"], one["obstacle"], one["done"]) for one in steps][:4] == [
+    keys = ("action", "text", "obstacle", "done")
+    assert [tuple(step[key] for key in keys) for step in steps[:4]] == [
         ("mine 1 logs", "1 logs after 1 steps, for logs", None, False),
         ("smelt 1 planks", "0 planks after 2 steps, for planks", "the attempt failed", False),
         ("craft 1 planks", "4 planks after 3 steps, for planks", None, False),
@@ -118,7 +121,7 @@ async def test_a_learning_agent_leaves_its_subgoals_and_its_graph():
         known("planks", {"logs": 1}, "learnt", "craft"),
     ]
     # All actions fail at a bowl of logs, so it gets other requirements; at last it is obtained.
-    assert [one["bowl"]["known"] for one in later[2:]] == ["predicted"] * (len(later) - 3) + [
+    assert [graph["bowl"]["known"] for graph in later[2:]] == ["predicted"] * (len(later) - 3) + [
         "learnt"
     ]
     assert len(later) > 3
@@ -131,7 +134,7 @@ async def test_an_agent_that_revises_nothing_knows_that_its_belief_is_wrong():
     with recording() as trace:
         await player.learn(world, until=len(VERBS), watch=lambda _: None)
     assert graphs(trace.events) == [known("bowl", {}, "predicted"), known("bowl", {}, "wrong")]
-    assert [one["done"] for one in lines(trace.events, "execution")] == [False, False, True]
+    assert [step["done"] for step in lines(trace.events, "execution")] == [False, False, True]
 
 
 async def test_the_end_of_the_time_is_another_obstacle_than_a_failure():
@@ -159,7 +162,7 @@ def test_a_given_goal_leaves_its_subgoals_and_no_graph(planner, tmp_path):
     events = [json.loads(line) for line in path.read_text().splitlines()]
     steps = lines(events, "execution")
     plan = json.loads(result.stdout)["plan"]
-    assert [one["action"] for one in steps if one["obstacle"] is None] == plan
+    assert [step["action"] for step in steps if step["obstacle"] is None] == plan
     assert plan
     assert steps[-1]["action"].endswith(f" 1 {task}")
     assert graphs(events) == []
@@ -172,34 +175,36 @@ async def test_a_cook_leaves_its_directions_and_its_tools(tmp_path):
         outcome = await prepared.run(Engines(ScriptedEngine({})), 0)
     steps = lines(trace.events, "execution")
     tried = [step for episode in outcome.trace["episodes"] for step in episode["steps"]]
-    assert [one["action"] for one in steps] == [
+    assert [step["action"] for step in steps] == [
         f"{action} {ingredient} with {tool}" for _, ingredient, action, tool, _ in tried
     ]
-    assert [one["reward"] for one in steps] == [float(done) for *_, done in tried]
-    assert [one["obstacle"] for one in steps] == [
+    assert [step["reward"] for step in steps] == [float(done) for *_, done in tried]
+    assert [step["obstacle"] for step in steps] == [
         None if done else f"it does not {v} the {ingredient}" for v, ingredient, _, _, done in tried
     ]
-    assert sum(one["done"] for one in steps) == 4
+    assert sum(step["done"] for step in steps) == 4
     # The lines, one after the other, make what the agent knows in the end.
     final = {}
     for items in graphs(trace.events):
         final |= items
     tools = outcome.trace["knowledge"]["tools"]
-    assert {v: one["requires"] for v, one in final.items()} == {v: {t: 1} for v, t in tools.items()}
-    assert {one["known"] for one in final.values()} <= {"predicted", "learnt"}
-    assert any(one["known"] == "learnt" for one in final.values())
+    assert {v: belief["requires"] for v, belief in final.items()} == {
+        v: {t: 1} for v, t in tools.items()
+    }
+    assert {belief["known"] for belief in final.values()} <= {"predicted", "learnt"}
+    assert any(belief["known"] == "learnt" for belief in final.values())
 
 
 def test_the_lines_make_the_graph_that_the_summary_has(tmp_path):
     path = tmp_path / "trace.jsonl"
-    said = ("--set", "steps=400", "--set", "requirements=3", "--json", "--trace", path)
-    assert invoke("run", "xenon-plus", "--model", "none", *said).exit_code == 0
+    options = ("--set", "steps=400", "--set", "requirements=3", "--json", "--trace", path)
+    assert invoke("run", "xenon-plus", "--model", "none", *options).exit_code == 0
     events = [json.loads(line) for line in path.read_text().splitlines()]
-    summary = {one["key"]: one["value"] for one in lines(events, "summary")}
+    summary = {line["key"]: line["value"] for line in lines(events, "summary")}
     final = {}
     for items in graphs(events):
         final |= items
-    assert {v: one["requires"] for v, one in final.items()} == summary["graph"]
-    learnt = {v for v, one in final.items() if one["known"] == "learnt"}
+    assert {v: belief["requires"] for v, belief in final.items()} == summary["graph"]
+    learnt = {v for v, belief in final.items() if belief["known"] == "learnt"}
     assert learnt >= set(summary["obtained"])
     assert len(learnt) > len(summary["demonstrated"])

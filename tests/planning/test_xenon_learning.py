@@ -136,11 +136,11 @@ async def test_a_change_of_nothing_is_refused(engine):
 
 
 async def test_xenon_learns_rules_that_change_and_adam_does_not(engine):
-    told = {"actions": 3, "change_at": 1500}
-    xenon = await learn(engine, **told)
+    changes = {"actions": 3, "change_at": 1500}
+    xenon = await learn(engine, **changes)
     assert xenon.metrics["relearnt"] == 1.0
     for other in ("adam", "deckard"):
-        outcome = await learn(engine, other, **told)
+        outcome = await learn(engine, other, **changes)
         assert outcome.metrics["relearnt"] < 0.5
 
 
@@ -200,7 +200,7 @@ async def test_learning_begins_anew_and_writes_over_its_own_file_only(engine, tm
     path, other = tmp_path / "x.json", tmp_path / "other.json"
     settings = {"steps": 9000, "controller": "minerl", "requirements": 1}
     await learn(engine, save=str(path), **settings)
-    again = [await learn(engine, save=str(one), episodes=2, **settings) for one in (path, other)]
+    again = [await learn(engine, save=str(path), episodes=2, **settings) for path in (path, other)]
     assert path.read_bytes() == other.read_bytes()
     assert again[0].metrics == again[1].metrics
     assert Saved.load(path).episodes == 2
@@ -216,7 +216,7 @@ async def test_the_model_none_says_what_to_do_instead(engine):
 
 
 @pytest.mark.parametrize(
-    ("said", "note"),
+    ("arguments", "note"),
     [
         ("xenon", "note: no model: rules with the errors of Table 12 answer (roles=table12)\n"),
         ("select-xenon --task compass", "note: no model: rules with the errors of Table 12 answer"),
@@ -224,23 +224,23 @@ async def test_the_model_none_says_what_to_do_instead(engine):
         ("xenon --set roles=rules", ""),
     ],
 )
-def test_without_a_model_rules_answer_and_the_terminal_says_so(said, note, tmp_path):
+def test_without_a_model_rules_answer_and_the_terminal_says_so(arguments, note, tmp_path):
     path = tmp_path / "trace.jsonl"
     steps = ("--set", "steps=20", "--trace", path, "--json")
-    result = invoke("run", *said.split(), "--model", "none", *steps)
+    result = invoke("run", *arguments.split(), "--model", "none", *steps)
     assert result.exit_code == 0, result.output
     assert result.stderr.startswith(note)
     assert bool(result.stderr) == bool(note)
     settings = json.loads(path.read_text().splitlines()[0])["settings"]
-    assert settings["roles"] == ("rules" if "rules" in said else "table12")
+    assert settings["roles"] == ("rules" if "rules" in arguments else "table12")
 
 
 @pytest.mark.parametrize(
-    "said",
+    "arguments",
     ["--set roles=llm", "--role-model predict=none"],
 )
-def test_without_a_model_whoever_the_user_named_answers(said):
-    result = invoke("run", "xenon", "--model", "none", *said.split())
+def test_without_a_model_whoever_the_user_named_answers(arguments):
+    result = invoke("run", "xenon", "--model", "none", *arguments.split())
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the model 'none' answers no questions")
     assert "(--set roles=table12)" in result.stderr

@@ -126,8 +126,8 @@ async def test_a_correction_is_told_the_latest_failures():
     ]
     assert await roles.correct(CorrectionQuestion("charcoal", RECIPES, 1, failures)) == {"logs": 1}
     user = engine.requests[0].prompt[1].content
-    told = [line for line in user.splitlines() if "believed" in line]
-    assert told == [
+    lines = [line for line in user.splitlines() if "believed" in line]
+    assert lines == [
         'craft charcoal, holding 3 logs, believed {"needs":[["logs",8]]}',
         'smelt charcoal, holding 4 logs, believed {"needs":[["logs",8]]}',
         'smelt charcoal, holding 5 logs, believed {"needs":[["logs",8]]}',
@@ -141,8 +141,8 @@ async def test_failures_alike_are_told_once():
     other = replace(FAILURE, action="mine")
     failures = [FAILURE, other, FAILURE, FAILURE]
     await roles.correct(CorrectionQuestion("charcoal", (), 1, failures))
-    told = engine.requests[0].prompt[1].content.partition("Failed attempts:\n")[2].splitlines()
-    assert [line.partition(",")[0] for line in told[:-2]] == ["mine charcoal", "craft charcoal"]
+    lines = engine.requests[0].prompt[1].content.partition("Failed attempts:\n")[2].splitlines()
+    assert [line.partition(",")[0] for line in lines[:-2]] == ["mine charcoal", "craft charcoal"]
 
 
 async def test_corrections_are_drawn_each_with_a_seed_of_its_own():
@@ -207,8 +207,8 @@ async def test_an_analysis_is_one_bounded_sentence_headed_by_the_attempt():
     # Believed requirements come with their counts, other items by name; there are no coals.
     assert request.prompt[1].content == "craft charcoal, holding 9 logs, stick:"
     assert constraint_of(Analysis).max_bytes <= 120
-    shown = [line.partition(": ")[2] for line in request.prompt[0].content.splitlines()[-2:]]
-    assert all(re.fullmatch(constraint_of(Analysis).regex, text) for text in shown)
+    texts = [line.partition(": ")[2] for line in request.prompt[0].content.splitlines()[-2:]]
+    assert all(re.fullmatch(constraint_of(Analysis).regex, text) for text in texts)
 
 
 async def test_a_full_inventory_is_told_in_part_and_an_empty_one_as_such():
@@ -217,10 +217,10 @@ async def test_a_full_inventory_is_told_in_part_and_an_empty_one_as_such():
     failure = replace(FAILURE, believed={"logs": 8})
     for inventory in (full, dict(reversed(full.items())), {}):
         await roles.analyse(replace(failure, inventory=inventory))
-    told, reordered, empty = (request.prompt[1].content for request in engine.requests)
-    assert told.startswith("craft charcoal, holding 9 logs, thing_00, thing_01")
-    assert told.count(",") == SHOWN
-    assert reordered == told
+    whole, reordered, empty = (request.prompt[1].content for request in engine.requests)
+    assert whole.startswith("craft charcoal, holding 9 logs, thing_00, thing_01")
+    assert whole.count(",") == SHOWN
+    assert reordered == whole
     assert empty == "craft charcoal, holding nothing:"
 
 
@@ -294,10 +294,10 @@ async def test_many_actions_are_listed_once_for_all_questions(count_tokens):
     engine, roles = roles_of(actions=actions, score=lambda text, choices: [0.0] * len(choices))
     await choose(roles, options=actions, item="torch")
     await choose(roles, options=actions[:3], item="piston")
-    one, other = (text for text, _ in engine.scored)
-    system = one.partition("<|user|>")[0]
+    first, other = (text for text, _ in engine.scored)
+    system = first.partition("<|user|>")[0]
     assert other.startswith(system)
-    assert count_tokens(chat(one.removeprefix(system))) <= 60
+    assert count_tokens(chat(first.removeprefix(system))) <= 60
 
 
 async def test_prompts_are_tidy():

@@ -31,8 +31,8 @@ def world(*items, memory=None):
 
 
 async def revise(player, item, failures):
-    for one in failures:
-        player.failed(one)
+    for attempt in failures:
+        player.failed(attempt)
     await player.revise(item)
 
 
@@ -45,8 +45,8 @@ def required(known, item):
 
 async def test_what_every_attempt_had_at_hand_is_refuted():
     _, refutations, player = world("pot")
-    one, other = failed("pot", logs=3, planks=5)[0], failed("pot", logs=4, stick=1)[0]
-    await revise(player, "pot", [one, other])
+    first, other = failed("pot", logs=3, planks=5)[0], failed("pot", logs=4, stick=1)[0]
+    await revise(player, "pot", [first, other])
     assert refutations.refuted == {"pot": [{"logs": 3}]}
     assert refutations.refutes("pot", {"logs": 3})
     assert refutations.refutes("pot", {})
@@ -161,8 +161,8 @@ async def test_an_inadmissible_item_is_not_tried_with_what_was_never_obtained():
 
 async def test_what_was_obtained_is_not_revised():
     known, refutations, player = world("pot")
-    for one in failed("planks", logs=9) * 2:
-        await player.learn_from(one.action, "planks", one)
+    for attempt in failed("planks", logs=9) * 2:
+        await player.learn_from(attempt.action, "planks", attempt)
     assert required(known, "planks") == {"logs": 1}
     assert not refutations.refuted
 

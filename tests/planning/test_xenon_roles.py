@@ -48,7 +48,7 @@ def test_wrong_requirements_are_never_right(item):
     asked = NeedsQuestion(item)
     wrong = [ROLES.predict().rule.wrong(asked, Random(seed)) for seed in range(200)]
     assert ROLES.predict().rule.right(asked) not in wrong
-    assert len({tuple(one.items()) for one in wrong}) > 20
+    assert len({tuple(requirements.items()) for requirements in wrong}) > 20
 
 
 def test_analyses_blame_the_action_or_what_is_missing():
@@ -63,9 +63,9 @@ def test_analyses_blame_the_action_or_what_is_missing():
 
 def test_rankings_by_hand():
     asked = RankingQuestion("furnace", ("stick", "cobblestone", "crafting_table", "log"))
-    found = [exp(one) for one in ROLES.rank().rule.right(asked)]
+    found = [exp(logprob) for logprob in ROLES.rank().rule.right(asked)]
     assert found == pytest.approx([0.05, 0.45, 0.45, 0.05])
-    wrong = [exp(one) for one in ROLES.rank().rule.wrong(asked, Random(0))]
+    wrong = [exp(logprob) for logprob in ROLES.rank().rule.wrong(asked, Random(0))]
     assert max(wrong) == pytest.approx(0.9)
     assert wrong.index(max(wrong)) in {0, 3}
 
@@ -92,7 +92,7 @@ async def test_a_stated_rate_is_the_share_of_right_answers(tmp_path):
     # Four standard deviations of a share are 2 / √n at most.
     assert abs(right["predict"] / n - 0.7) < 2 / n**0.5
     assert abs(right["choose"] / n - 0.4) < 2 / n**0.5
-    assert [one["role"] for one in by.oracles] == ["predict", "choose"]
+    assert [oracle["role"] for oracle in by.oracles] == ["predict", "choose"]
 
 
 async def test_a_role_that_is_not_asked_needs_no_model(tmp_path):
@@ -106,8 +106,8 @@ def test_a_profile_is_one_word_of_the_planners_that_have_it():
     for name, profile, rate in (("xenon", "table12", 0.23), ("xenon-cooking", "sticky-40", 0.6)):
         read = PLANNERS[name].settings.read({"roles": profile})
         assert (read.assignment.of("choose").rate, read.roles_sha256) == (rate, "")
-    said = "roles=table12 is neither llm nor rules nor sticky-40 nor a file of roles"
-    with pytest.raises(SettingsError, match=said):
+    message = "roles=table12 is neither llm nor rules nor sticky-40 nor a file of roles"
+    with pytest.raises(SettingsError, match=message):
         PLANNERS["xenon-cooking"].settings.read({"roles": "table12"}).assignment  # noqa: B018
 
 

@@ -128,10 +128,10 @@ def test_a_damaged_file_is_one_clear_error(saved, spoil, says):
 def test_what_was_altered_is_refused_in_one_line(saved, name, alter):
     alter(saved)
     begun = time.monotonic()
-    with pytest.raises(SavedKnowledgeError) as told:
+    with pytest.raises(SavedKnowledgeError) as caught:
         taken_up(saved)
-    assert str(told.value).isprintable()
-    assert len(str(told.value)) < 1000
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
     assert time.monotonic() - begun < 20
 
 

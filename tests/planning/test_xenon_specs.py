@@ -68,9 +68,9 @@ async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
     await prepared.run(Engines(engine, engines), 0)
     # The default engine embeds names; each role's own engine answers its questions.
     assert set(engine.usage) <= {"similarity"}
-    asked = {role for role, one in engines.items() if one.usage}
+    asked = {role for role, engine in engines.items() if engine.usage}
     assert asked == set(spec.roles), "each role is asked, by its own engine"
-    assert all(set(one.usage) <= {role} for role, one in engines.items())
+    assert all(set(engine.usage) <= {role} for role, engine in engines.items())
 
 
 @pytest.mark.parametrize(("see", "captions"), [("words", False), ("picture", True)])

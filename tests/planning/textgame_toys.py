@@ -91,7 +91,7 @@ def kept(path, interpreter=None, *, game=None):
 async def wander(game, *, seed, steps):
     """A random walk, with everything that the game answered on it."""
     draw = random.Random(seed)
-    told = []
+    transitions = []
     here = await game.start()
     for _ in range(steps):
         if here.ending is not None:
@@ -99,8 +99,8 @@ async def wander(game, *, seed, steps):
         seen, actions = await view(game, here.state)
         action = draw.choice(actions)
         here = await game.step(here.state, action)
-        told.append((seen, actions, action, here))
-    return told
+        transitions.append((seen, actions, action, here))
+    return transitions
 
 
 async def view(game, state):

@@ -10,4 +10,4 @@ def roles_of(world, *, seed=0, **settings):
 
 
 def rules_of(world, *, seed):
-    return {name: one.rule for name, one in roles_of(world, seed=seed).items() if one.rule}
+    return {name: role.rule for name, role in roles_of(world, seed=seed).items() if role.rule}

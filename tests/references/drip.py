@@ -78,7 +78,7 @@ def drip(
         found = True
         while found:
             found = False
-            for node in sorted(nodes(root), key=lambda one: -one.depth):
+            for node in sorted(nodes(root), key=lambda node: -node.depth):
                 if node is not root and node.complete and not node.true:
                     if 23 not in asking:
                         perform(node)
@@ -88,7 +88,7 @@ def drip(
                     found = True
 
     for d in range(1, max_depth + 1):  # 2
-        for parent in [one for one in frontier if one.depth == d - 1]:  # 3: those of F (§3.1)
+        for parent in [node for node in frontier if node.depth == d - 1]:  # 3: those of F (§3.1)
             subtasks = dict.fromkeys(ask("decompose", parent.goal))  # 5: a set, each once
             parent.children = [Node(g, d) for g in subtasks]  # 20: also those that stall at once
             pending = list(parent.children)  # 4, 5
@@ -101,8 +101,8 @@ def drip(
             frontier += pending  # 28: printed after 24, where the last parent's alone count
             if parent.complete:  # 22
                 asked = [
-                    22 not in asking or ask("judge", one.goal, out.state) != "false"
-                    for one in parent.children
+                    22 not in asking or ask("judge", child.goal, out.state) != "false"
+                    for child in parent.children
                 ]
                 if all(asked):
                     check_parents()  # 23

@@ -67,7 +67,7 @@ class Algorithm1:
                 self.query(h, seen, actions)
             return self.rollout(s, done, d)  # 26
         self.query(h, seen, actions)  # 28
-        a = self.best(h, [one for one in self.policy[h] if one in actions])  # 29
+        a = self.best(h, [action for action in self.policy[h] if action in actions])  # 29
         s, r, done = self.g(s, a)  # 30
         o = self.rules.observe(s)
         h_next = (*h, (str(a), o.key if self.histories == "observations" else None))  # 31
@@ -76,7 +76,7 @@ class Algorithm1:
         if self.values == "softmax":
             some = self.returns[h, a]
             some.append(ret)
-            weights = [exp(one / T) for one in some]
+            weights = [exp(value / T) for value in some]
             self.q[h, a] = sum(w * x for w, x in zip(weights, some, strict=True)) / sum(weights)
         else:
             self.q[h, a] += (ret - self.q[h, a]) / self.n[h, a]  # 34

@@ -56,7 +56,7 @@ class World(Domain):
         rare = hashed(self.seed, "nothing", subtask) < 0.1
         count = 0 if rare or not later else 1 + int(hashed(self.seed, subtask) * self.most)
         chosen = (hashed(self.seed, "before", subtask, place) for place in range(count))
-        return [later[int(one * len(later))] for one in chosen]
+        return [later[int(share * len(later))] for share in chosen]
 
     def verdict(self, subtask, state):
         true, done = self.odds
@@ -99,9 +99,10 @@ class Orderly(World):
     def before(self, subtask):
         number = -1 if subtask is None else SUBTASKS.index(subtask)
         above = {
-            one: int(hashed(self.seed, one) * (place + 1)) - 1 for place, one in enumerate(SUBTASKS)
+            subtask: int(hashed(self.seed, subtask) * (place + 1)) - 1
+            for place, subtask in enumerate(SUBTASKS)
         }
-        return [one for one, parent in above.items() if parent == number]
+        return [subtask for subtask, parent in above.items() if parent == number]
 
     def verdict(self, subtask, state):
         before = self.before(subtask)
@@ -125,25 +126,25 @@ def planned(world, *, max_depth):
         seed=0,
     )
     outcome = asyncio.run(DRIP.run(run))
-    asked = list(takewhile(lambda one: one != ("start",), world.asked[1:]))
-    return list(outcome.plan), told(outcome.trace["tree"]), asked
+    asked = list(takewhile(lambda question: question != ("start",), world.asked[1:]))
+    return list(outcome.plan), edges_of(outcome.trace["tree"]), asked
 
 
-def told(node):
+def edges_of(node):
     """A node of the package's trace: whether each child is closed, and what is below it."""
     (children,) = node["attempts"] or ((),)
-    return [(one["subtask"], one["status"] == "closed", told(one)) for one in children]
+    return [(child["subtask"], child["status"] == "closed", edges_of(child)) for child in children]
 
 
 def read_off(node):
     """The same of the reference's tree."""
-    return [(one.goal, one.true, read_off(one)) for one in node.children]
+    return [(child.goal, child.true, read_off(child)) for child in node.children]
 
 
 def split(asked):
     """The decompositions, which the package asks for level by level, and the other questions."""
-    decompositions = [one for one in asked if one[0] == "decompose"]
-    return decompositions, [one for one in asked if one[0] != "decompose"]
+    decompositions = [question for question in asked if question[0] == "decompose"]
+    return decompositions, [question for question in asked if question[0] != "decompose"]
 
 
 @settings(deadline=None, max_examples=250, derandomize=True)

@@ -51,8 +51,8 @@ def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
             return [1 / len(actions)] * len(actions)
         # The oracle believes what the domain does; it gives the right action .9, and λ is .5.
         known = Belief.at_start(rules, rules.law, seen[0])
-        for one in seen[1:]:
-            known = known.after(one)
+        for observation in seen[1:]:
+            known = known.after(observation)
         right = best_action(known, expert)
         even = 0.5 / len(actions)
         return [even + 0.5 * (0.9 if a == right else 0.1 / (len(actions) - 1)) for a in actions]
@@ -64,15 +64,15 @@ def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
         if states == "decision":
             once = now.draw(rng)
             draw = lambda _, once=once: once  # noqa: E731
-        one = Algorithm1(rules, draw, seen, pi, **variant)
-        found.append(one.search(simulations, rng))
-        tried = {a: v for a, v in one.policy[()].items() if one.n[(), a]}
-        highest = max(one.q[(), a] for a in tried)  # 8
-        equals = [a for a in tried if one.q[(), a] == highest]
+        search = Algorithm1(rules, draw, seen, pi, **variant)
+        found.append(search.search(simulations, rng))
+        tried = {a: v for a, v in search.policy[()].items() if search.n[(), a]}
+        highest = max(search.q[(), a] for a in tried)  # 8
+        equals = [a for a in tried if search.q[(), a] == highest]
         if ties == "draw":
-            (action,) = rng.choices(equals, [one.policy[()][a] for a in equals])
+            (action,) = rng.choices(equals, [search.policy[()][a] for a in equals])
         else:
-            action = max(equals, key=lambda a: one.policy[()][a])
+            action = max(equals, key=lambda a: search.policy[()][a])
         plan.append(str(action))
         state = rules.after(state, action)
         seen = (*seen, rules.observe(state))
@@ -128,9 +128,9 @@ async def test_an_episode(tmp_path, name, number):
     plan, found = episode(task, seed=number, **chosen)
     assert list(outcome.plan) == plan
     assert len(plan) > 1
-    for told, mine in zip(statistics(outcome), found, strict=True):
-        assert told.keys() == mine.keys()
-        for action, numbers in told.items():
+    for theirs, mine in zip(statistics(outcome), found, strict=True):
+        assert theirs.keys() == mine.keys()
+        for action, numbers in theirs.items():
             assert numbers == pytest.approx(mine[action])
     assert any(q > 0 for decision in found for _, q, _ in decision.values())
 
@@ -209,10 +209,10 @@ def test_searches_in_random_homes(tmp_path):
         def weights(texts, actions):
             read = texts if reads else len(texts)
             some = [0.1 + hashed(seed, read, str(action)) for action in actions]
-            return [one / sum(some) for one in some]
+            return [weight / sum(some) for weight in some]
 
         def pi(seen, actions):
-            return weights([observation_text(one, rules) for one in seen], actions)
+            return weights([observation_text(observation, rules) for observation in seen], actions)
 
         async def policy(asked):
             return weights([*(turn.seen for turn in asked.past), asked.now], asked.actions)
@@ -281,4 +281,4 @@ def test_searches_in_random_homes(tmp_path):
         )
 
     agree()
-    assert min(met[one] for one in ("gained", "deep", "split")) > 5, met
+    assert min(met[kind] for kind in ("gained", "deep", "split")) > 5, met

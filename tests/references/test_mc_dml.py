@@ -25,13 +25,13 @@ from .mc_dml import Node, Roles, Search, Settings, World
 
 def drawn(seed, room, action, *, rooms, paying):
     """A transition: into a room, out of the game, or into a room without actions."""
-    one = int(hashed(seed, room, action) * 2**16)
-    end = ("won", "blind", "lost", "lost", "lost", *[None] * 11)[one % 16]
+    number = int(hashed(seed, room, action) * 2**16)
+    end = ("won", "blind", "lost", "lost", "lost", *[None] * 11)[number % 16]
     pays = hashed(seed, room, action, "pays") < paying
     return Transition(
-        f"{end} {room}{action}" if end else str(one // 16 % rooms),
+        f"{end} {room}{action}" if end else str(number // 16 % rooms),
         f"You {action}.",
-        float(one // 16 % 6 - 1) if pays else 0.0,
+        float(number // 16 % 6 - 1) if pays else 0.0,
         {"won": Ending.VICTORY, "lost": Ending.FAILURE}.get(end),
     )
 
@@ -92,13 +92,16 @@ class Answers:
         return f"advice {int(hashed(self.seed, trajectory) * self.words)}"
 
 
-def said(observation):
+def fields_of(observation):
     """An observation as the reference has it."""
     return observation.text, observation.look
 
 
 def history(turns, last):
-    return (*(one for turn in turns for one in (said(turn.observation), turn.action)), said(last))
+    return (
+        *(part for turn in turns for part in (fields_of(turn.observation), turn.action)),
+        fields_of(last),
+    )
 
 
 class Different(Search):
@@ -224,7 +227,7 @@ def test_searches():
         )
 
     agree()
-    assert min(met[one] for one in ("deeper", "reflections", "deep", "paid")) > 10, met
+    assert min(met[kind] for kind in ("deeper", "reflections", "deep", "paid")) > 10, met
 
 
 @worlds(max_examples=40)
@@ -244,7 +247,7 @@ def test_an_episode(game, given, answers, seed):
         here = game.made(here.state, plan[-1])
         h = (*h, plan[-1], (here.text, here.state))
     assert [move.action for move in episode.moves] == plan
-    assert [one.reflections for one in searches] == memories
+    assert [search.reflections for search in searches] == memories
     assert answers.reflected == again.reflected
 
 
@@ -276,10 +279,15 @@ def test_puct_is_mc_dml_puct(game, given, seed):
     simulations = given.simulations_per_action * len(game.of("0"))
     deep = {"d_min": given.d_max, "d_max": given.d_max, "C": given.c_puct}
     each = {"simulations_per_action": given.simulations_per_action}
-    one = {"depth": given.d_max, "c": given.c_puct, "simulations": simulations, "prior": "uniform"}
+    plain = {
+        "depth": given.d_max,
+        "c": given.c_puct,
+        "simulations": simulations,
+        "prior": "uniform",
+    }
     rows = []
     for specs, name, own in (
-        (ANY_DOMAIN, "puct", one),
+        (ANY_DOMAIN, "puct", plain),
         (MC_DML, "mc-dml-puct", {**deep, **each}),
     ):
         spec = next(spec for spec in specs if spec.name == name)

@@ -78,7 +78,9 @@ class World:
 
     def scores(self, tau, option, state):
         key = (self.seed, tau[1], option, state)
-        return {one: int(hashed(*key, one) * 5) / 4 for one in (*PRIMARY, *MODERATE, *PENALTY)}
+        return {
+            option: int(hashed(*key, option) * 5) / 4 for option in (*PRIMARY, *MODERATE, *PENALTY)
+        }
 
     def termination(self, tau):
         return hashed(self.seed, "termination", tau) < self.done
@@ -101,7 +103,10 @@ class Roles:
 
     def propose(self):
         async def ask(tau):
-            return [Candidate(one, one) for one in self.ask("propose", (tau.state, tau.options))]
+            return [
+                Candidate(option, option)
+                for option in self.ask("propose", (tau.state, tau.options))
+            ]
 
         return ask
 
@@ -145,10 +150,10 @@ def searched(planner, world, read):
     algorithm = PLANNERS[planner]
     model = algorithm(OptionState("goal", 0), Roles(world), FeasibleSearchSettings.read(read))
     root = asyncio.run(model.search())
-    return told(root), [edge.action for edge in best_path(root)]
+    return edges_of(root), [edge.action for edge in best_path(root)]
 
 
-def told(node):
+def edges_of(node):
     """The edges of a node of the package: option, N, Q, reward, state, whether it is the end."""
     return [
         (
@@ -158,7 +163,7 @@ def told(node):
             edge.step.reward,
             edge.step.state.tau.state,
             edge.node.memo.done if edge.node else None,
-            told(edge.node) if edge.node else [],
+            edges_of(edge.node) if edge.node else [],
         )
         for edge in node.edges
     ]
@@ -206,10 +211,10 @@ def asked_of(planner, asked):
     algorithm = PLANNERS[planner]
     silent = {"feasible"} if issubclass(algorithm, Unchecked) else set()
     silent |= {"dynamics"} if issubclass(algorithm, Unpredicted) else set()
-    return [one for one in asked if one[0] not in silent]
+    return [question for question in asked if question[0] not in silent]
 
 
-quarters = st.integers(-8, 8).map(lambda one: one / 4)
+quarters = st.integers(-8, 8).map(lambda number: number / 4)
 
 
 @settings(deadline=None, max_examples=200, derandomize=True)
@@ -290,7 +295,7 @@ def test_all_planners_of_the_family_are_the_reference(
 
 def without_errors(name, puzzle, **read):
     """Plan and tree of a planner in Blocksworld, all of whose roles rules answer."""
-    spec = next(one for one in SPECS if one.name == name)
+    spec = next(spec for spec in SPECS if spec.name == name)
     run = Run(
         domain="blocksworld",
         task=puzzle.name,
@@ -424,7 +429,7 @@ def test_options_are_executed_as_in_algorithm_2(seed, done, attempts, options):
             ExecutionSettings.read({"refinements": attempts, "attempts": 100}),
             await Episode.begin(world, seed=0),
         )
-        return [(await running.execute(one, 0), running.episode.state) for one in options]
+        return [(await running.execute(option, 0), running.episode.state) for option in options]
 
     expected, asked, state = [], [], 0
     for option in options:

@@ -50,21 +50,21 @@ class Answers:
         before = self.items[: self.items.index(v)]
         picks = [u for u in before if u in PICKAXES]
         used = {
-            u: 1 + (self.one(v, u, "n") < 0.3)
+            u: 1 + (self.chance(v, u, "n") < 0.3)
             for u in before
-            if u not in picks and self.one(v, u) < 0.4
+            if u not in picks and self.chance(v, u) < 0.4
         }
         if used:
-            return VERBS[1 + int(self.one(v, "verb") * 2)], used, ()
-        needs = picks and self.one(v, "pick") < 0.5
+            return VERBS[1 + int(self.chance(v, "verb") * 2)], used, ()
+        needs = picks and self.chance(v, "pick") < 0.5
         return "mine", {}, PICKAXES[PICKAXES.index(picks[-1]) :] if needs else ()
 
-    def one(self, *key):
+    def chance(self, *key):
         return hashed(self.seed, *key)
 
     def act(self, held, action, v):
         self.attempts += 1
-        if v not in self.items or self.one("slip", self.attempts) < self.slips:
+        if v not in self.items or self.chance("slip", self.attempts) < self.slips:
             return held
         verb, used, picks = self.rules[v]
         if action != verb or any(held[u] < n for u, n in used.items()):
@@ -76,21 +76,23 @@ class Answers:
         return +after
 
     def requirements(self, v, examples):
-        shown = [(u, sorted(needed.items())) for u, needed in examples]
+        texts = [(u, sorted(needed.items())) for u, needed in examples]
         names = (*self.items, "ghost", "wraith")
-        right = self.rules[v][1] if v in self.items and self.one(v, "right") < 0.6 else {}
-        wild = {u: 1 + int(self.one(v, u, "q") * 2) for u in names if self.one(v, shown, u) < 0.15}
+        right = self.rules[v][1] if v in self.items and self.chance(v, "right") < 0.6 else {}
+        wild = {
+            u: 1 + int(self.chance(v, u, "q") * 2) for u in names if self.chance(v, texts, u) < 0.15
+        }
         return right or wild
 
     def action(self, v, pairs, candidates):
         self.asked.append((v, tuple(pairs), tuple(candidates)))
         read = pairs if self.reads else ()
-        return candidates[int(self.one(v, read, candidates) * len(candidates))]
+        return candidates[int(self.chance(v, read, candidates) * len(candidates))]
 
     def similarity(self, v, u):
         pair = (min(v, u), max(v, u))
         if pair not in self.alike:
-            self.alike[pair] = self.one("alike", *pair)
+            self.alike[pair] = self.chance("alike", *pair)
         return self.alike[pair]
 
 
@@ -124,7 +126,7 @@ class Package:
     async def choose(self, asked):
         return self.answers.action(asked.item, list(asked.examples), list(asked.options))
 
-    def told(self, plans):
+    def note_plans(self, plans):
         self.goals.append(plans[0].missing[-1][1])
         for plan in plans:
             self.subgoals += [(s.action, s.quantity, s.item, s.reached) for s in plan.tried]
@@ -135,7 +137,7 @@ class Package:
         agent = packaged(self.known, given, self, memory=self.memory, rng=self.rng)
         await agent.initialise(self.predict, most=99)
         for _ in range(given.episodes):
-            await agent.learn(Acted(self.answers.act), until=given.horizon, watch=self.told)
+            await agent.learn(Acted(self.answers.act), until=given.horizon, watch=self.note_plans)
 
 
 class Acted:
@@ -250,12 +252,12 @@ def test_learning():
         package, mine, again = both(answers, given, seed)
         agree(package, mine)
         # Where one verb is left, the package asks nobody.
-        assert answers.asked == [one for one in again.asked if len(one[2]) > 1]
+        assert answers.asked == [question for question in again.asked if len(question[2]) > 1]
         met.update(
             revised=max(mine.counts.values()) > 1,
             inadmissible=max(mine.counts.values()) > given.c0,
             hallucinated="ghost" in mine.graph,
-            picks=any(u in PICKAXES for one in mine.experienced.values() for u in one),
+            picks=any(u in PICKAXES for needs in mine.experienced.values() for u in needs),
             setbacks=any(mine.setbacks.values()),
             obtained=len(mine.experienced) > 4,
         )
@@ -278,15 +280,15 @@ def test_learning_as_printed(answers, given, seed):
 @given(answers=ANSWERS, known=st.integers(0, 4), k=st.integers(1, 3))
 def test_what_is_believed_at_first(answers, known, k):
     """Algorithm 2, with the first items shown by a human-written plan."""
-    shown = {v: answers.rules[v][1] for v in answers.items[:known]}
+    demonstrated = {v: answers.rules[v][1] for v in answers.items[:known]}
     package = Package(answers, Settings(k=k), Random(0))
     package.known = Knowledge(DependencyGraph(answers.items))
-    for v, needed in shown.items():
+    for v, needed in demonstrated.items():
         package.known.demonstrate(v, needed, makes=1, kept=set())
     agent = packaged(package.known, package.given, package)
     initial = asyncio.run(agent.initialise(package.predict, most=99))
     roles = Roles(answers.requirements, None, answers.similarity, None, None)
-    mine = Xenon(roles, Settings(k=k), experienced=shown)
+    mine = Xenon(roles, Settings(k=k), experienced=demonstrated)
     mine.initialise(answers.items)
     graph = package.known.graph
     assert {v: dict(graph.requirements(v)) for v in graph.items} == mine.graph
@@ -296,13 +298,13 @@ def test_what_is_believed_at_first(answers, known, k):
 
 def believed(answers, given, kind):
     """An agent of each in the middle of its life: a deep graph, some items revised often."""
-    one, names = answers.one, [f"i{n}" for n in range(9)]
+    chance, names = answers.chance, [f"i{n}" for n in range(9)]
     graph = {}
     for n, v in enumerate(names):
         near = names[max(0, n - 3) : n]
-        graph[v] = {u: 1 + int(one(v, u) * 9) // 4 for u in near if one(v, u, "needs") < 0.6}
-    counts = {v: 1 + int(one(v, "C") * (given.c0 + 1)) for v in names}
-    obtained = names[: int(one("obtained") * 5)]
+        graph[v] = {u: 1 + int(chance(v, u) * 9) // 4 for u in near if chance(v, u, "needs") < 0.6}
+    counts = {v: 1 + int(chance(v, "C") * (given.c0 + 1)) for v in names}
+    obtained = names[: int(chance("obtained") * 5)]
     used = {u for v in obtained for u in graph[v]}
     known = Knowledge(
         DependencyGraph.of({v: (needed, 1) for v, needed in graph.items()}),
@@ -329,7 +331,7 @@ def test_a_revision():
     def check(answers, given):
         known, mine, others = believed(answers, given, Ours)
         _, printed, _ = believed(answers, given, Xenon)
-        v = others[int(answers.one("v") * len(others))]
+        v = others[int(answers.chance("v") * len(others))]
         similar = Package(answers, given, None)
         asyncio.run(packaged(known, given, similar).revise(v))
         mine.revise(v)

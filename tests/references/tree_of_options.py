@@ -100,8 +100,8 @@ def tree_of_options(
     def expanded(node: Node) -> list[Edge]:
         tau, edges = node.tau, []
         proposed = dict.fromkeys(ask("propose", tau))  # 25: a set, each once
-        options = [ask("feasible", tau, one) for one in proposed]  # 26, eq. 3
-        for option in dict.fromkeys(one for one in options if one is not None):  # Ω is a set, too
+        options = [ask("feasible", tau, option) for option in proposed]  # 26, eq. 3
+        for option in dict.fromkeys(option for option in options if option is not None):  # a set
             state = ask("dynamics", tau, option)  # 28: of every option (§3.1 ii), as A.4 scores ŝ
             scores = ask("scores", tau, option, state)
             reward = sum(c * scores[q] for q, c in weights.items())  # 29

@@ -187,9 +187,9 @@ class Xenon:
                 return op  # 4.5-6; reading: the first, should there be two
         pairs = [(u, op) for u, op in self.memory if self.valid(u, op)]  # 4.8-12
         near = self.similar(v, dict.fromkeys(u for u, _ in pairs))  # 4.13-14
-        shown = [(u, op) for u in near for w, op in pairs if w == u]  # 4.15
+        examples = [(u, op) for u in near for w, op in pairs if w == u]  # 4.15
         candidates = [op for op in self.settings.actions if not self.invalid(v, op)]  # 4.3, 4.16
-        return self.roles.action(v, shown, candidates or list(self.settings.actions))  # 4.17-20
+        return self.roles.action(v, examples, candidates or list(self.settings.actions))  # 4.17-20
 
     def valid(self, v: str, op: str) -> bool:  # 4.2
         return self.memory.get((v, op), (0, 0))[0] > 0 and not self.invalid(v, op)

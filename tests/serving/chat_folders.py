@@ -129,8 +129,8 @@ def write(folder, shape, *, core=None, **change):
 
     of = SHAPES[shape] | change
     core = core or bytes_tokenizer()
-    core.add_special_tokens([AddedToken(one, normalized=False) for one in of["special"]])
-    core.add_tokens([AddedToken(one, normalized=False) for one in of.get("words", [])])
+    core.add_special_tokens([AddedToken(token, normalized=False) for token in of["special"]])
+    core.add_tokens([AddedToken(word, normalized=False) for word in of.get("words", [])])
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=core,
         eos_token=of["eos"],

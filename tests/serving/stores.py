@@ -60,7 +60,7 @@ class Vectors:
 
     @staticmethod
     def put(store, values, name="tiny"):
-        vectors = {f"text {n}": np.frombuffer(one, np.float32) for n, one in values.items()}
+        vectors = {f"text {n}": np.frombuffer(value, np.float32) for n, value in values.items()}
         kept = store.put(EncoderIdentity(name, f"of {name}"), vectors)
         return {n: kept[f"text {n}"].tobytes() for n in values}
 

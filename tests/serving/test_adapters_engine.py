@@ -47,14 +47,14 @@ PROMPT = EncodedPrompt((1, 2, 3))
 
 def test_an_adapter_s_identity():
     assert ADAPTED.answering(None) is ADAPTED
-    told = ADAPTED.answering("one")
-    assert (told.name, told.revision, told.dtype, told.taught) == (
+    adapted = ADAPTED.answering("one")
+    assert (adapted.name, adapted.revision, adapted.dtype, adapted.taught) == (
         "base+one",
         "r1+a1",
         "none",
         TAUGHT,
     )
-    for identity, message in ((ADAPTED, "only one, two"), (PLAIN, "only none"), (told, "none")):
+    for identity, message in ((ADAPTED, "only one, two"), (PLAIN, "only none"), (adapted, "none")):
         with pytest.raises(AdapterError, match=message):
             identity.answering("three")
 
@@ -102,7 +102,7 @@ async def test_a_cached_engine_keeps_the_answers_of_adapters_apart(tmp_path):
                 )
                 assert scored.usage.replayed == replayed
     assert len(inner.requests) == 3
-    assert {one.name for one in cache.stats().shares} == {"base", "base+one", "base+two"}
+    assert {share.name for share in cache.stats().shares} == {"base", "base+one", "base+two"}
     # The engine of a role that always means an adapter shares the answers.
     alone = CachedEngine(MeteredEngine(inner, adapter="one"), cache)
     answer = await alone.generate(Request(prompt="Who?"))
@@ -111,7 +111,7 @@ async def test_a_cached_engine_keeps_the_answers_of_adapters_apart(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda one: one, MeteredEngine, lambda e: MeteredEngine(e, adapter="one")]
+    "wrap", [lambda engine: engine, MeteredEngine, lambda e: MeteredEngine(e, adapter="one")]
 )
 async def test_an_unknown_adapter_is_refused_in_one_line(wrap):
     engine = wrap(speaking())
@@ -208,9 +208,9 @@ def test_vllm_reads_the_folders_and_keeps_their_prefixes_apart(adapters):
 
     read = {"b": read_adapter(adapters[1]), "a": read_adapter(adapters[0])}
     loras = lora_requests(read)
-    assert {name: one.lora_int_id for name, one in loras.items()} == {"a": 1, "b": 2}
-    for name, one in loras.items():
-        helper = PEFTHelper.from_local_dir(one.lora_path, max_position_embeddings=8192)
+    assert {name: lora.lora_int_id for name, lora in loras.items()} == {"a": 1, "b": 2}
+    for name, request in loras.items():
+        helper = PEFTHelper.from_local_dir(request.lora_path, max_position_embeddings=8192)
         helper.validate_legal(LoRAConfig(max_lora_rank=16, max_loras=2))
         assert helper.vllm_lora_scaling_factor == read[name].alpha / read[name].rank
 
@@ -224,7 +224,7 @@ def test_vllm_reads_the_folders_and_keeps_their_prefixes_apart(adapters):
 
     # The same name with other content is another adapter, also to the prefix cache.
     changed = lora_requests({"a": replace(read["a"], revision="changed")})["a"]
-    keys = [block_key(one) for one in (None, loras["a"], loras["b"], changed)]
+    keys = [block_key(lora) for lora in (None, loras["a"], loras["b"], changed)]
     assert len(set(map(str, keys))) == 4
 
 
@@ -299,10 +299,10 @@ async def test_an_engine_answers_as_the_adapter_beside_the_weights_does(adapters
         asked = [Request(prompt=chat, sampling=GREEDY, adapter="one") for chat in CHATS]
         answers = await asyncio.gather(*map(opened.generate, asked))
         again = await asyncio.gather(*map(opened.generate, asked))
-        plain = [await engine.generate(replace(one, adapter=None)) for one in asked]
-        assert [one.token_ids for one in answers] == right
-        assert [one.token_ids for one in again] == right
-        assert [one.token_ids for one in plain] != right
+        plain = [await engine.generate(replace(request, adapter=None)) for request in asked]
+        assert [answer.token_ids for answer in answers] == right
+        assert [answer.token_ids for answer in again] == right
+        assert [answer.token_ids for answer in plain] != right
         labels = await opened.score(
             ScoreRequest(CHATS[0], ("Yes", "No"), adapter="one", kind="labels")
         )
@@ -319,9 +319,9 @@ async def test_an_engine_answers_as_the_adapter_beside_the_weights_does(adapters
         ):
             with pytest.raises(AdapterError, match=r"on a CPU the engine of .* serves"):
                 await mixed
-        told = opened.identity.answering("one")
-        assert told.revision == resolve(str(adapters[0])).revision
-        assert (opened.identity.taught, told.taught.words_sha256) == (None, ("ab" * 32,))
+        adapted = opened.identity.answering("one")
+        assert adapted.revision == resolve(str(adapters[0])).revision
+        assert (opened.identity.taught, adapted.taught.words_sha256) == (None, ("ab" * 32,))
     finally:
         await opened.aclose()
 
@@ -337,15 +337,15 @@ async def test_adapters_in_one_batch_answer_as_alone(adapters, base):
             for chat in CHATS
         ]
         alone = []
-        for one in asked:
+        for request in asked:
             await opened.forget_prefixes()
-            alone.append((await opened.generate(one)).token_ids)
+            alone.append((await opened.generate(request)).token_ids)
         await opened.forget_prefixes()
         together = await asyncio.gather(*map(opened.generate, asked))
-        assert [one.token_ids for one in together] == alone
+        assert [answer.token_ids for answer in together] == alone
         # The cache is warm with the blocks of every adapter now: none may read another's.
         again = await asyncio.gather(*map(opened.generate, reversed(asked)))
-        assert [one.token_ids for one in reversed(again)] == alone
+        assert [answer.token_ids for answer in reversed(again)] == alone
         for adapter, folder in zip((None, "one", "two"), (None, *adapters), strict=True):
             model = from_transformers(base)
             reference = model if folder is None else with_adapter(model, folder)

@@ -208,7 +208,7 @@ def test_merges_without_a_card_differ_in_their_middle_alone(tmp_path, adapter):
         merge(base, folder, tmp_path / f"merged{number}", base_revision=plain)
         found.append(resolve(str(tmp_path / f"merged{number}")))
         assert taught_revision(str(tmp_path / f"merged{number}")) == found[-1].revision
-    assert [one.taught for one in found] == [None, None]
+    assert [model.taught for model in found] == [None, None]
     # Were the marks alike, the weights would still tell them apart: all of their bytes count.
     shutil.copy(tmp_path / "merged1" / MERGED, tmp_path / "merged2" / MERGED)
     assert content_revision(tmp_path / "merged2") not in {found[0].revision, found[1].revision}
@@ -273,8 +273,8 @@ print(resolve(sys.argv[1]).path)
 def test_processes_that_merge_at_once_make_one_folder(tiny, adapter, cache):
     command = [sys.executable, "-c", MERGES, str(adapter)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    paths = {one.communicate(timeout=120)[0].strip() for one in running}
-    assert [one.returncode for one in running] == [0, 0, 0]
+    paths = {process.communicate(timeout=120)[0].strip() for process in running}
+    assert [process.returncode for process in running] == [0, 0, 0]
     assert paths == {str(resolve(str(adapter)).path)}
     assert [path.name for path in cache.iterdir() if path.is_dir()] == [paths.pop().split("/")[-1]]
 
@@ -338,14 +338,14 @@ def test_a_bundled_model_without_its_adapter_is_an_honest_error(monkeypatch):
 
 
 def test_an_adapter_for_other_shapes_or_another_base(tiny, adapter, card, tmp_path):
-    def told(**change):
+    def refusal(**change):
         (adapter / "taught.json").write_text(json.dumps(card.to_json() | change))
         with pytest.raises(AdapterError) as error:
             resolve(str(adapter))
         return str(error.value)
 
-    assert "which is an adapter: merge that first" in told(base=str(adapter))
-    assert "was taught on" in told(base_revision="another")
+    assert "which is an adapter: merge that first" in refusal(base=str(adapter))
+    assert "was taught on" in refusal(base_revision="another")
     (adapter / "taught.json").unlink()
     with pytest.raises(AdapterError, match=r"name both as MODEL\+"):
         resolve(str(adapter))

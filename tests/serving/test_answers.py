@@ -188,9 +188,9 @@ def test_every_backend_reads_the_same_language(model, reader):
         spot = generator.randrange(len(text) + 1)
         other = generator.choice(['"', " ", "0", "", ",", "-", "é", "\\"])
         changed = text[:spot] + other + text[spot + 1 :]
-        for one in (text, changed, text + " ", " " + text, text[:-1]):
-            verdicts.append(re.fullmatch(regex, one) is not None)
-            assert accepts(one) is verdicts[-1], one
+        for spelled in (text, changed, text + " ", " " + text, text[:-1]):
+            verdicts.append(re.fullmatch(regex, spelled) is not None)
+            assert accepts(spelled) is verdicts[-1], spelled
 
     check()
     assert {*verdicts} == {True, False}
@@ -233,8 +233,8 @@ def test_a_small_language_is_exact(value, spelled):
     constraint = constraint_of(model)
     if spelled is None:
         words = ["a", "ab", "c"]
-        spelled = [f'"{one}"' for one in [*words, *(a + b for a in words for b in words)]]
-    language = {f'{{"value":{one}}}' for one in spelled}
+        spelled = [f'"{word}"' for word in [*words, *(a + b for a in words for b in words)]]
+    language = {f'{{"value":{word}}}' for word in spelled}
     assert all(re.fullmatch(constraint.regex, text) for text in language)
     assert max(len(text.encode()) for text in language) == constraint.max_bytes
     index = bytes_automaton(constraint.regex)

@@ -94,26 +94,26 @@ def test_ends_that_are_no_ids_are_refused(tmp_path, ends):
 
 def test_an_answer_has_no_end(opened):
     chats = opened("glm", special=["<|endoftext|>"], words=["<|user|>"], listed=["<|user|>"])
-    said = chats.tokens("north")
+    token_ids = chats.tokens("north")
     for end in chats.ends:
-        assert chats.answer((*said, end)) == chats.answer(said) == "north"
+        assert chats.answer((*token_ids, end)) == chats.answer(token_ids) == "north"
 
 
 # --- thoughts, channels --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("shape", "tail", "told"),
+    ("shape", "tail", "note"),
     [
         ("r1", "<Assistant><think>\n\n</think>\n\n", "opens a thought, which is closed"),
         ("qwen", "<|im_start|>assistant\n<think>\n\n</think>\n\n", "enable_thinking: true"),
         ("channels", "<|start|>assistant<|channel|>final<|message|>", "comes before every answer"),
     ],
 )
-def test_an_answer_begins_behind_thoughts_and_headers(opened, caplog, shape, tail, told):
+def test_an_answer_begins_behind_thoughts_and_headers(opened, caplog, shape, tail, note):
     assert text_of(opened(shape)).endswith(tail)
     (record,) = caplog.records
-    assert told in record.getMessage()
+    assert note in record.getMessage()
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def letters_tokenizer(scheme):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     letters = sorted({*"▁\n", *map(chr, range(33, 127))})
-    core = Tokenizer(models.BPE(vocab={one: i for i, one in enumerate(letters)}, merges=[]))
+    core = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[]))
     core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     core.decoder = decoders.Metaspace(prepend_scheme=scheme)
     return core
@@ -300,11 +300,13 @@ def letters_tokenizer(scheme):
 )
 def test_special_tokens_in_messages_are_text(opened, core):
     chats = opened("qwen", core=core())
-    said = Message("user", HOSTILE)
-    encoded = chats.encode((SYSTEM, said))
+    hostile = Message("user", HOSTILE)
+    encoded = chats.encode((SYSTEM, hostile))
     harmless = chats.encode((SYSTEM, Message("user", "room")))
     marks = {*chats.tokenizer.convert_tokens_to_ids([*SHAPES["qwen"]["special"], "</think>"])}
-    assert [one for one in encoded if one in marks] == [one for one in harmless if one in marks]
+    assert [token for token in encoded if token in marks] == [
+        token for token in harmless if token in marks
+    ]
     assert HOSTILE in chats.tokenizer.decode(encoded)
     before = next(i for i, (a, b) in enumerate(zip(encoded, harmless, strict=False)) if a != b)
     assert len(encoded) - len(harmless) == len(chats.tokens(HOSTILE)) - len(chats.tokens("room"))
@@ -359,7 +361,7 @@ def test_prompts_of_the_bundled_model_are_what_they_were():
     turns = [SYSTEM, USER, Message("assistant", "<b> 🐄    x"), Message("user", "\ufffd  Où?\n")]
     for messages in (turns, turns[1:], turns[:1]):
         text = tokenizer.apply_chat_template(
-            [{"role": one.role, "content": one.content} for one in messages],
+            [{"role": message.role, "content": message.content} for message in messages],
             add_generation_prompt=True,
             tokenize=False,
         )

@@ -104,7 +104,7 @@ async def test_a_dead_core_fails_every_waiting_caller_and_all_later_ones():
     waiting = await asyncio.wait_for(
         asyncio.gather(*(dispatcher.submit(100) for _ in range(8)), return_exceptions=True), 5
     )
-    assert all(isinstance(one, EngineStoppedError) for one in waiting)
+    assert all(isinstance(outcome, EngineStoppedError) for outcome in waiting)
     assert "a bad step" in str(waiting[0])
     with pytest.raises(EngineStoppedError, match="a bad step"):
         await dispatcher.submit(1)
@@ -130,7 +130,7 @@ async def test_closing_fails_waiting_callers():
     await asyncio.sleep(0.01)
     dispatcher.close()
     outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
-    assert all(isinstance(one, EngineStoppedError) for one in outcomes)
+    assert all(isinstance(outcome, EngineStoppedError) for outcome in outcomes)
     with pytest.raises(EngineStoppedError):
         await dispatcher.call(lambda core: core.steps)
     dispatcher.close()
@@ -157,8 +157,8 @@ def test_two_event_loops_share_one_core():
     for thread in threads:
         thread.join()
     dispatcher.close()
-    assert [len(one) for one in results] == [20, 20]
-    assert all(beside >= 1 for one in results for beside in one)
+    assert [len(result) for result in results] == [20, 20]
+    assert all(beside >= 1 for result in results for beside in result)
 
 
 async def _some(dispatcher):

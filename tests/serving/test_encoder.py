@@ -52,9 +52,12 @@ def forwarded(plain, monkeypatch):
 def test_texts_that_spell_special_tokens_hold_none(plain):
     tokenizer = plain._loaded().tokenizer
     (spelled,) = tokenizer(["iron [SEP] [MASK] [PAD]"])["input_ids"]
-    assert [one for one in spelled if one in tokenizer.all_special_ids] == [spelled[0], spelled[-1]]
-    one, other = plain.encode(["iron [PAD]", "iron [MASK]"])
-    assert one @ other < 0.99
+    assert [token for token in spelled if token in tokenizer.all_special_ids] == [
+        spelled[0],
+        spelled[-1],
+    ]
+    padded, masked = plain.encode(["iron [PAD]", "iron [MASK]"])
+    assert padded @ masked < 0.99
 
 
 def test_vectors_are_unit_rows_of_meaning(plain):
@@ -123,14 +126,15 @@ def tokens_of(encoder, texts):
 
 
 def test_progress_counts_distinct_texts(plain):
-    told = []
+    counts = []
     plain.encode(
-        [f"thing {i} of many words to fill a batch {i}" for i in range(100)] * 2, report=told.append
+        [f"thing {i} of many words to fill a batch {i}" for i in range(100)] * 2,
+        report=counts.append,
     )
-    assert told[0] == 0
-    assert told[-1] == 100
-    assert len(told) > 2
-    assert told == sorted(told)
+    assert counts[0] == 0
+    assert counts[-1] == 100
+    assert len(counts) > 2
+    assert counts == sorted(counts)
 
 
 def test_what_is_too_long_is_said(plain, caplog):
@@ -155,7 +159,7 @@ def test_words_that_the_model_does_not_know_are_said(plain, caplog):
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "message"),
     [
         (["apple", ""], "text 1 is empty"),
         ([" \n\t"], "text 0 is empty"),
@@ -166,10 +170,10 @@ def test_words_that_the_model_does_not_know_are_said(plain, caplog):
         ("apple", "a list of strings, not the string 'apple'"),
     ],
 )
-async def test_texts_without_a_vector_are_refused(plain, forwarded, texts, said):
-    with pytest.raises(TextError, match=said):
+async def test_texts_without_a_vector_are_refused(plain, forwarded, texts, message):
+    with pytest.raises(TextError, match=message):
         plain.encode(texts)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         await plain.embed(texts)
     assert forwarded == []
 

@@ -66,10 +66,10 @@ def test_only_what_is_missing_is_computed(text_encoder, monkeypatch):
     monkeypatch.setattr(
         text_encoder, "_forward", lambda texts: computed.extend(texts) or compute(texts)
     )
-    told = []
-    text_encoder.encode(["known one", "new", "known two", "new"], report=told.append)
+    counts = []
+    text_encoder.encode(["known one", "new", "known two", "new"], report=counts.append)
     assert computed == ["new"]
-    assert told == [2, 3]
+    assert counts == [2, 3]
 
 
 def test_another_process_reads_the_same_bits_without_torch(text_encoder, embedded):
@@ -162,7 +162,7 @@ def vector_of(text):
     return (numbers / np.linalg.norm(numbers)).astype(np.float32)
 
 
-def embed(folder, weights, said):
+def embed(folder, weights, report_new):
     """Embeds all things, eight of 128 tokens in a batch, and says each that is reported."""
     encoder = TextEncoder(str(weights), cache=folder / "vectors-2.sqlite")
     encoder._model = SimpleNamespace(
@@ -174,7 +174,7 @@ def embed(folder, weights, said):
     reported = [0]
 
     def report(done):
-        said(done - reported[-1])
+        report_new(done - reported[-1])
         reported.append(done)
 
     encoder.encode(THINGS, report=report)
@@ -201,7 +201,7 @@ def kill_at_every_call(place):
         shutil.rmtree(folder)
 
     return kill_everywhere(
-        at_call, lambda number, said: embed(place / str(number), weights, said), look
+        at_call, lambda number, report: embed(place / str(number), weights, report), look
     )
 
 

@@ -68,10 +68,10 @@ async def test_an_answer_tells_what_it_cost_and_is_counted_under_its_role(asked)
 def test_decoding_is_the_inverse_of_encoding(asked):
     for text in ("Is the sky blue?", "  Où? 🐄\n"):
         assert asked.decode(asked.encode(text).token_ids) == text
-    said = asked.decode(asked.encode(CHAT).token_ids)
-    places = [said.index(message.content) for message in CHAT]
+    decoded = asked.decode(asked.encode(CHAT).token_ids)
+    places = [decoded.index(message.content) for message in CHAT]
     assert places == sorted(places)
-    assert said.startswith(asked.decode(asked.encode(CHAT).token_ids[:6]))
+    assert decoded.startswith(asked.decode(asked.encode(CHAT).token_ids[:6]))
 
 
 async def test_an_encoded_prompt_is_the_same_question(asked):
@@ -88,8 +88,8 @@ async def test_an_encoded_prompt_is_the_same_question(asked):
 async def test_seeded_draws_differ_and_repeat(asked):
     request = Request(prompt=CHAT, sampling=WARM)
     first, again = await draw(asked, request, 4), await draw(asked, request, 4)
-    assert [one.text for one in first] == [one.text for one in again]
-    assert len({one.text for one in first}) > 1
+    assert [completion.text for completion in first] == [completion.text for completion in again]
+    assert len({completion.text for completion in first}) > 1
 
 
 @pytest.mark.parametrize("kind", ["answers", "labels"])

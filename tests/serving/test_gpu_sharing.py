@@ -24,7 +24,7 @@ def config(name="m", **keys):
 
 def shares(models, weights, gib=80):
     return [
-        one.config.memory_share for one in place(models, weights, gpu_bytes=lambda _: gib * GIB)
+        spot.config.memory_share for spot in place(models, weights, gpu_bytes=lambda _: gib * GIB)
     ]
 
 
@@ -38,8 +38,8 @@ def test_models_that_would_not_fit_together_divide_the_gpu_by_their_sizes(gib):
 
 
 def test_equal_models_get_equal_shares():
-    one, two, three = shares([config("a"), config("b"), config("c")], [SMALL] * 3)
-    assert one == two == three == pytest.approx((0.9 - 1 / 80) / 3, abs=0.001)
+    first, second, three = shares([config("a"), config("b"), config("c")], [SMALL] * 3)
+    assert first == second == three == pytest.approx((0.9 - 1 / 80) / 3, abs=0.001)
 
 
 def test_shares_that_fit_are_left_as_they_were_configured():
@@ -49,7 +49,8 @@ def test_shares_that_fit_are_left_as_they_were_configured():
     models = [config("a", memory_share=0.5), config("b", memory_share=0.4)]
     assert sum(shares(models, [SEVEN, SMALL])) < 0.9 - 1 / 80
     assert all(
-        one <= most for one, most in zip(shares(models, [SEVEN, SMALL]), [0.5, 0.4], strict=True)
+        share <= most
+        for share, most in zip(shares(models, [SEVEN, SMALL]), [0.5, 0.4], strict=True)
     )
 
 
@@ -111,10 +112,10 @@ def test_who_holds_what_is_logged_once(gpus, caplog):
         large, none, small = share_gpus([gpus("large"), None, gpus("small")])
     assert none == Place(None)
     (record,) = caplog.records
-    told = record.getMessage()
-    assert f"({large.config.memory_share:.2f} of GPU 0)" in told
-    assert f"({small.config.memory_share:.2f} of GPU 0)" in told
-    assert told.endswith("beside the encoder (at most 1.0 GiB)")
+    message = record.getMessage()
+    assert f"({large.config.memory_share:.2f} of GPU 0)" in message
+    assert f"({small.config.memory_share:.2f} of GPU 0)" in message
+    assert message.endswith("beside the encoder (at most 1.0 GiB)")
     assert large.config.memory_share > 0.7
     assert large.beside[0].startswith(small.config.model)
 

@@ -321,9 +321,9 @@ def test_pip_ends_with_the_fetch_that_started_it(tiny, tmp_path, monkeypatch):
 
 def test_of_two_processes_one_downloads(tiny, tmp_path):
     both = [start_fetch(tiny, tmp_path, "announce") for _ in range(2)]
-    said = [process.communicate() for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert sorted(output for output, _ in said) == [b"", b"downloads\n"]
+    outputs = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert sorted(output for output, _ in outputs) == [b"", b"downloads\n"]
     assert_whole(tiny, tmp_path)
 
 

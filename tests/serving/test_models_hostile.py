@@ -64,12 +64,12 @@ def place(models, monkeypatch, request):
 
 def refused(call, *, most=20):
     begun = time.monotonic()
-    with pytest.raises(ServingError) as told:
+    with pytest.raises(ServingError) as caught:
         call()
     assert time.monotonic() - begun < most
-    assert "\n" not in str(told.value)
-    assert len(str(told.value)) < 1500
-    return told.value
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1500
+    return caught.value
 
 
 def embedded(place):
@@ -103,8 +103,8 @@ def test_a_model_s_folder_is_refused_or_has_a_tokenizer(models, place, name, alt
         assert read_tokenizer(resolve(str(place)).path).eos_token == "<|im_end|>"
     except ServingError:
         assert name not in HARMLESS
-        told = refused(lambda: read_tokenizer(resolve(str(place)).path))
-        assert isinstance(told, UnknownModelError | EngineConfigError)
+        error = refused(lambda: read_tokenizer(resolve(str(place)).path))
+        assert isinstance(error, UnknownModelError | EngineConfigError)
 
 
 ADAPTERS = adapter_folder_alterations()
@@ -150,20 +150,20 @@ NO_ENGINE = (
 def test_an_engine_on_such_a_folder_is_refused_and_says_nothing_else(models, place, name, capfd):
     dict(ANY_MODEL)[name](copy_of(models[0], place))
     config = EngineConfig(model=place, dtype="float32", context=256, kv_cache_gib=0.1)
-    told = refused(lambda: VllmEngine(config), most=60)
-    assert isinstance(told, EngineConfigError | UnknownModelError)
-    said = capfd.readouterr()
-    assert "\x1b" not in said.out + said.err
-    assert "ERROR" not in said.out + said.err
+    error = refused(lambda: VllmEngine(config), most=60)
+    assert isinstance(error, EngineConfigError | UnknownModelError)
+    printed = capfd.readouterr()
+    assert "\x1b" not in printed.out + printed.err
+    assert "ERROR" not in printed.out + printed.err
 
 
 @pytest.mark.parametrize("name", [name for name, _ in template_alterations()])
 def test_a_chat_template_is_a_sealed_program(models, place, name):
     dict(template_alterations())[name](copy_of(models[0], place))
     chats = ChatFormat(resolve(str(place)).path)
-    with pytest.raises(RequestFailedError, match="the chat template of") as told:
+    with pytest.raises(RequestFailedError, match="the chat template of") as caught:
         chats.encode((Message(role="user", content="hi"),))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

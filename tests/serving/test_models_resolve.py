@@ -144,8 +144,10 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 
 def test_local_folder_of_pointers(local, names):
     for name in names:
         (local / name).write_bytes(POINTER)
-    said = rf"pointers of Git LFS .* {len(names)} of its files, the first is {names[0]}\. Run `git"
-    with pytest.raises(UnknownModelError, match=said):
+    message = (
+        rf"pointers of Git LFS .* {len(names)} of its files, the first is {names[0]}\. Run `git"
+    )
+    with pytest.raises(UnknownModelError, match=message):
         locate(str(local))
 
 

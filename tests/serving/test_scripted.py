@@ -78,14 +78,14 @@ def test_encode_can_be_read_back():
     encoded = engine.encode(CHAT)
     assert encoded.images == (Image(b"one"), Image(b"two"))
     assert engine.encode(encoded) is encoded
-    shown = (
+    chat_text = (
         "<|system|>Be brief.<|end|><|user|><|image|><|image|>Où ?<|end|>"
         "<|assistant|>Là.<|end|><|assistant|>"
     )
-    assert engine.text(encoded) == engine.text(CHAT) == shown
+    assert engine.text(encoded) == engine.text(CHAT) == chat_text
     assert engine.text(EncodedPrompt(tuple("naïve".encode()))) == "naïve" == engine.text("naïve")
     # A header written in a message is not a header.
-    assert engine.encode(shown).token_ids != encoded.token_ids
+    assert engine.encode(chat_text).token_ids != encoded.token_ids
     # What is common at the start stays common: prompts of one search share their prefix.
     assert encoded.token_ids[:20] == engine.encode(CHAT[:2]).token_ids[:20]
 

@@ -67,12 +67,12 @@ def test_a_cache_counts_what_it_holds_and_gives_space_back(path, kind):
         kind.put(store, {n: kind.value(n) for n in range(600)})
         kind.put(store, {1: kind.value(1)}, name="large")
         before = store.stats()
-        shares = [(one.name, one.revision) for one in before.shares]
+        shares = [(share.name, share.revision) for share in before.shares]
         assert shares[0] == ("tiny", "of tiny")
-        entries = [one.entries for one in before.shares]
+        entries = [share.entries for share in before.shares]
         assert entries[0] == 600
         assert before.entries == sum(entries)
-        assert before.bytes == sum(one.bytes for one in before.shares)
+        assert before.bytes == sum(share.bytes for share in before.shares)
         assert before.file_bytes > before.bytes > 600 * 16
         store.clear()
         after = store.stats()
@@ -182,8 +182,8 @@ def test_many_threads_share_one_object(path, kind):
 
         def work(start):
             for n in (*numbers[start:], *numbers[:start]):
-                one = {n: kind.value(n)}
-                if not (kind.put(store, one) == one == kind.get(store, [n])):
+                entry = {n: kind.value(n)}
+                if not (kind.put(store, entry) == entry == kind.get(store, [n])):
                     wrong.append(n)
 
         threads = [threading.Thread(target=work, args=(start,)) for start in range(0, 400, 100)]
@@ -239,7 +239,7 @@ def assert_holds(kind, path, numbers):
 def test_processes_fill_one_file_and_a_killed_one_loses_nothing(path, kind):
     """All of them create it at the same moment; one is killed at its work."""
     ranges = ((0, 400), (200, 600), (1_000, 1_000_000))
-    *others, killed = (start_writer(kind, path, *one) for one in ranges)
+    *others, killed = (start_writer(kind, path, *numbers) for numbers in ranges)
     go(*others, killed)
     put = [int(killed.stdout.readline()) for _ in range(300)]
     killed.kill()
@@ -247,7 +247,7 @@ def test_processes_fill_one_file_and_a_killed_one_loses_nothing(path, kind):
         put += [int(line) for line in killed.stdout]
     for writer in others:
         writer.communicate(timeout=60)
-    assert [one.returncode for one in (*others, killed)] == [0, 0, -9]
+    assert [writer.returncode for writer in (*others, killed)] == [0, 0, -9]
     # The one under way when the kill came may be there too.
     entries = assert_holds(kind, path, [*range(600), *put])
     assert entries - 600 in {len(put), len(put) + 1}

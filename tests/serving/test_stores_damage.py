@@ -45,15 +45,15 @@ def test_what_was_altered_is_refused_or_missed_and_never_believed(tmp_path, kind
     fill(kind, path, range(40))
     alter(path)
     begun = time.monotonic()
-    said = str(path)
+    message = str(path)
     try:
         found = read(kind, path, range(40))
         assert all(value == kind.value(n) for n, value in found.items())
         fill(kind, path, range(40))
     except CacheError as error:
-        said = str(error)
-    assert str(path) in said
-    assert "\n" not in said
+        message = str(error)
+    assert str(path) in message
+    assert "\n" not in message
     assert time.monotonic() - begun < 10
 
 
@@ -81,18 +81,18 @@ def test_a_schema_that_is_no_text_is_unreadable(tmp_path, monkeypatch, kind, wri
 
 @CACHES
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda path: path.write_bytes(b"not a database, " * 300), "not an SQLite database"),
         (lambda path: path.write_bytes(b"{}"), "not an SQLite database"),
         (lambda path: altered(path, "CREATE TABLE bookmarks (url)"), "another program's database"),
     ],
 )
-def test_a_foreign_file_is_refused_untouched_and_can_be_removed(tmp_path, kind, damage, said):
+def test_a_foreign_file_is_refused_untouched_and_can_be_removed(tmp_path, kind, damage, message):
     path = tmp_path / "cache.sqlite"
     damage(path)
     before = path.read_bytes()
-    with pytest.raises(UnreadableCacheError, match=said) as caught:
+    with pytest.raises(UnreadableCacheError, match=message) as caught:
         kind.opened(path)
     assert f"the {kind.named} {path} " in str(caught.value)
     assert str(caught.value).endswith(": remove it")
@@ -188,9 +188,9 @@ def test_a_cache_that_cannot_be_written_is_read_with_one_warning(tmp_path, left_
         folder.chmod(0o755)
         assert {path: path.read_bytes() for path in before} == before
     assert done.returncode == 0, done.stderr
-    said = done.stderr.splitlines()
-    assert len(said) == 1, said
-    assert "nothing is added to the caches in" in said[0]
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, lines
+    assert "nothing is added to the caches in" in lines[0]
     assert not (folder / "more").exists()
 
 

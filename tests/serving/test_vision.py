@@ -65,24 +65,31 @@ def test_an_image_is_read_as_one_token_for_each_28_x_28_pixels(observed):
     down by sqrt(240,000 / 50,176) = 2.187 to 274 x 183, that is 9 x 6 whole ones. The model's own
     limit would leave them."""
     none, wide, small, both = observed["answers"]
-    assert [one["image_tokens"] for one in (none, wide, small, both)] == [[], [54], [12], [54, 12]]
-    for one in (none, wide, small, both):
-        assert one["prompt_tokens"] == one["text_tokens"] + sum(one["image_tokens"])
-        assert one["completion_tokens"] == 6 or one["finish"] == "stop"
+    assert [answer["image_tokens"] for answer in (none, wide, small, both)] == [
+        [],
+        [54],
+        [12],
+        [54, 12],
+    ]
+    for answer in (none, wide, small, both):
+        assert answer["prompt_tokens"] == answer["text_tokens"] + sum(answer["image_tokens"])
+        assert answer["completion_tokens"] == 6 or answer["finish"] == "stop"
     assert wide["text_tokens"] == small["text_tokens"] == none["text_tokens"] + 2  # its two marks
 
 
 def test_another_image_is_answered_otherwise_and_the_same_one_alike(observed):
     likelihoods = observed["likelihoods"]
     assert likelihoods["wide again"] == near(likelihoods["wide"])
-    for one, other in zip(likelihoods["wide"], likelihoods["other wide"], strict=True):
-        assert abs(one - other) > 0.05
+    for likelihood, other in zip(likelihoods["wide"], likelihoods["other wide"], strict=True):
+        assert abs(likelihood - other) > 0.05
 
 
 def test_images_are_read_in_their_order(observed):
     likelihoods = observed["likelihoods"]
-    for one, other in zip(likelihoods["wide, small"], likelihoods["small, wide"], strict=True):
-        assert abs(one - other) > 0.05
+    for likelihood, other in zip(
+        likelihoods["wide, small"], likelihoods["small, wide"], strict=True
+    ):
+        assert abs(likelihood - other) > 0.05
 
 
 @pytest.mark.parametrize("prompt", ["wide", "small, wide", "two turns"])
@@ -177,16 +184,16 @@ def test_the_response_cache_tells_images_apart(observed):
 def test_the_policy_of_a_home_follows_what_its_picture_shows(observed, see):
     """The texts of the questions are the same; only with words alone so are the answers."""
     policy = observed["roles"]["policy"]
-    assert all(one == near(policy["words"][0]) for one in policy["words"])
-    for one, other in itertools.combinations(policy[see], 2):
-        assert one != near(other)
+    assert all(logprobs == near(policy["words"][0]) for logprobs in policy["words"])
+    for logprobs, other in itertools.combinations(policy[see], 2):
+        assert logprobs != near(other)
 
 
 @pytest.mark.parametrize("see", ["picture", "both"])
 def test_the_world_model_follows_what_its_picture_shows(observed, see):
     """With a picture alone, the texts of all questions are the same."""
-    for one, other in itertools.combinations(observed["roles"]["world model"][see], 2):
-        assert one != near(other)
+    for logprobs, other in itertools.combinations(observed["roles"]["world model"][see], 2):
+        assert logprobs != near(other)
 
 
 def test_a_stuck_controller_is_described_by_its_picture(observed):

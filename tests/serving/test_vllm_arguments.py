@@ -59,19 +59,19 @@ KNOWN = frozenset(
 """Names of arguments that vLLM 0.26 to 0.33 have."""
 
 
-def told(beside=(), **keys):
+def arguments_of(beside=(), **keys):
     config = EngineConfig(model=MODEL, **keys)
     return engine_arguments(config, Path("x"), beside=beside, known=KNOWN)
 
 
 def refused(**keys):
     with pytest.raises(EngineConfigError) as caught:
-        told(**keys)
+        arguments_of(**keys)
     return str(caught.value)
 
 
 def test_what_a_gpu_s_engine_is_told_by_default(gpu):
-    arguments = told()
+    arguments = arguments_of()
     expected = {
         "max_model_len": -1,
         "block_size": 16,
@@ -87,25 +87,25 @@ def test_what_a_gpu_s_engine_is_told_by_default(gpu):
 
 
 def test_what_a_cpu_s_engine_is_told_by_default(cpu):
-    arguments = told()
+    arguments = arguments_of()
     assert arguments["block_size"] == 32
     assert arguments["max_model_len"] == -1
     assert arguments["kv_cache_memory_bytes"] == 2 << 30
     assert arguments["dtype"] == ("float32" if emulates_bfloat16() else "auto")
-    assert told(context=512)["max_model_len"] == 512
+    assert arguments_of(context=512)["max_model_len"] == 512
     unused = {"gpu_memory_utilization", "kv_cache_dtype", "device_ids", "async_scheduling"}
-    assert unused.isdisjoint(told(beside=("another",)))
+    assert unused.isdisjoint(arguments_of(beside=("another",)))
 
 
 def test_keys_of_a_gpu_become_arguments(gpu):
-    assert told(kv_dtype="fp8")["kv_cache_dtype"] == "fp8"
-    two = told(devices=[1, 0])
-    assert (two["device_ids"], two["tensor_parallel_size"]) == ([1, 0], 2)
-    pixels = told(images_per_prompt=2, max_pixels=1_003_520)["mm_processor_kwargs"]
+    assert arguments_of(kv_dtype="fp8")["kv_cache_dtype"] == "fp8"
+    pair = arguments_of(devices=[1, 0])
+    assert (pair["device_ids"], pair["tensor_parallel_size"]) == ([1, 0], 2)
+    pixels = arguments_of(images_per_prompt=2, max_pixels=1_003_520)["mm_processor_kwargs"]
     assert pixels == {"max_pixels": 1_003_520}
-    assert told(beside=("another",))["async_scheduling"] is False
-    assert told(block_size=48)["block_size"] == 48
-    assert told(dtype="auto")["dtype"] == "auto"
+    assert arguments_of(beside=("another",))["async_scheduling"] is False
+    assert arguments_of(block_size=48)["block_size"] == 48
+    assert arguments_of(dtype="auto")["dtype"] == "auto"
 
 
 def test_an_argument_that_this_vllm_lacks_is_named(gpu):
@@ -123,11 +123,11 @@ def test_what_a_gpu_cannot_serve_is_one_line(gpu):
 def test_what_a_cpu_cannot_serve_is_one_line(cpu):
     assert refused(kv_dtype="fp8") == "kv_dtype=fp8 of org/model needs a GPU: leave it out on a CPU"
     assert refused(devices=[0, 1]).startswith("devices=(0, 1) of org/model needs a GPU")
-    assert told(block_size=24)["block_size"] == 24
+    assert arguments_of(block_size=24)["block_size"] == 24
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("setting", "message"),
     [
         ("devices: [0, 0]", "a GPU is named twice"),
         ("devices: []", "`devices` = "),
@@ -136,9 +136,9 @@ def test_what_a_cpu_cannot_serve_is_one_line(cpu):
         ("max_pixels: 100000", "`max_pixels` = 100000: Value error, no images are read"),
     ],
 )
-def test_impossible_values_are_named(tmp_path, said, message):
+def test_impossible_values_are_named(tmp_path, setting, message):
     file = tmp_path / "mine.yaml"
-    file.write_text(f"model: m\n{said}\n")
+    file.write_text(f"model: m\n{setting}\n")
     with pytest.raises(EngineConfigError) as caught:
         load_config(file)
     assert message in str(caught.value)
@@ -169,13 +169,13 @@ def test_the_bundled_configuration():
 
 def test_the_environment_lowers_the_share(gpu, monkeypatch):
     config = EngineConfig(model=MODEL, memory_share=0.5)
-    for said, share in (("0.2", 0.2), ("1", 0.5), ("0.9", 0.5)):
-        monkeypatch.setenv(SHARE_VARIABLE, said)
+    for value, share in (("0.2", 0.2), ("1", 0.5), ("0.9", 0.5)):
+        monkeypatch.setenv(SHARE_VARIABLE, value)
         assert memory_share(config) == share
-        assert told(memory_share=0.5)["gpu_memory_utilization"] == share
-    for said in ("much", "0", "1.5", "nan", ""):
-        monkeypatch.setenv(SHARE_VARIABLE, said)
-        with pytest.raises(EngineConfigError, match=f"{SHARE_VARIABLE}={said}: write a number"):
+        assert arguments_of(memory_share=0.5)["gpu_memory_utilization"] == share
+    for value in ("much", "0", "1.5", "nan", ""):
+        monkeypatch.setenv(SHARE_VARIABLE, value)
+        with pytest.raises(EngineConfigError, match=f"{SHARE_VARIABLE}={value}: write a number"):
             memory_share(config)
 
 
@@ -262,7 +262,7 @@ TOO_LONG = (
 
 
 @pytest.mark.parametrize(
-    ("said", "what", "remedy"),
+    ("cause", "fault", "remedy"),
     [
         (HELD, "is not free", "end what else runs there, or lower `memory_share`"),
         ("CUDA out of memory. Tried to allocate 130 MiB", "is not free", "end what else runs"),
@@ -270,15 +270,15 @@ TOO_LONG = (
         (TOO_LONG, "is too small for context=32768", "lower `context` or leave it out, or raise"),
     ],
 )
-def test_memory_of_a_gpu_that_does_not_suffice(gpu, said, what, remedy):
+def test_memory_of_a_gpu_that_does_not_suffice(gpu, cause, fault, remedy):
     config = EngineConfig(model=MODEL, context=32_768)
-    error = start_error(ValueError(said), config, ())
+    error = start_error(ValueError(cause), config, ())
     assert isinstance(error, KvCacheMemoryError)
-    assert f"memory_share=0.9 of the GPU for {MODEL} {what}: {remedy}" in str(error)
-    assert said in str(error)
+    assert f"memory_share=0.9 of the GPU for {MODEL} {fault}: {remedy}" in str(error)
+    assert cause in str(error)
     beside = ("other (0.20 of GPU 0)", "the encoder (at most 1.0 GiB)")
-    shared = str(start_error(ValueError(said), config, beside))
-    assert f"{what}, beside other (0.20 of GPU 0), the encoder (at most 1.0 GiB): " in shared
+    shared = str(start_error(ValueError(cause), config, beside))
+    assert f"{fault}, beside other (0.20 of GPU 0), the encoder (at most 1.0 GiB): " in shared
     assert "or move a model to another GPU (`devices`)" in shared
 
 
@@ -289,10 +289,10 @@ def test_memory_of_a_cpu_that_does_not_suffice(cpu):
 
 
 def test_other_errors_are_not_put_down_to_memory(gpu):
-    said = "CUDA error: an illegal memory access was encountered"
-    error = start_error(RuntimeError(said), EngineConfig(model=MODEL), ())
+    cause = "CUDA error: an illegal memory access was encountered"
+    error = start_error(RuntimeError(cause), EngineConfig(model=MODEL), ())
     assert isinstance(error, EngineConfigError)
-    assert str(error) == f"vLLM refused to serve {MODEL}: RuntimeError: {said}"
+    assert str(error) == f"vLLM refused to serve {MODEL}: RuntimeError: {cause}"
 
 
 # --- vLLM's own validation -----------------------------------------------------------------------

@@ -72,10 +72,12 @@ async def test_seeded_draws_after_long_prompts_repeat(engine):
         )
         for i in range(12)
     ]
-    first = await asyncio.gather(*(engine.generate(one) for one in requests))
-    again = await asyncio.gather(*(engine.generate(one) for one in requests))
-    assert sum(one.usage.prompt_tokens for one in first) > engine.context
-    assert [one.token_ids for one in first] == [one.token_ids for one in again]
+    first = await asyncio.gather(*(engine.generate(request) for request in requests))
+    again = await asyncio.gather(*(engine.generate(request) for request in requests))
+    assert sum(completion.usage.prompt_tokens for completion in first) > engine.context
+    assert [completion.token_ids for completion in first] == [
+        completion.token_ids for completion in again
+    ]
 
 
 async def test_stop_texts_end_an_answer_and_are_left_out(engine):
@@ -102,10 +104,10 @@ async def test_hot_answers_all_parse(engine):
         constraint=constraint,
     )
     drawn = await draw(engine, request, 40)
-    steps = [parse(Step, one.text) for one in drawn]
+    steps = [parse(Step, completion.text) for completion in drawn]
     assert all(1 <= step.quantity <= 64 for step in steps)
     assert len({step.verb for step in steps}) == 3
-    assert {one.finish for one in drawn} == {"stop"}
+    assert {completion.finish for completion in drawn} == {"stop"}
 
 
 PLACES = "You are in a cellar with a lamp, a trap door and a sandwich. "
@@ -171,7 +173,7 @@ async def test_scores_from_wrong_rows_are_computed_again(engine, monkeypatch, ca
         scores = await engine.score(ScoreRequest(prompt, ACTIONS[:4]))
         assert scores.logprobs == pytest.approx(expected, abs=2e-3)
     assert engine._scoring == "trie"
-    assert len([one for one in caplog.records if "trie is used" in one.message]) == 1
+    assert len([record for record in caplog.records if "trie is used" in record.message]) == 1
 
 
 async def test_scores_are_exact_wherever_a_block_ends(engine):
@@ -224,7 +226,7 @@ async def test_more_labels_than_one_request_may_ask(engine):
     assert len(labels) > 128
     scores = await engine.score(ScoreRequest("The", labels, kind="labels"))
     assert len(scores.logprobs) == len(labels)
-    assert sum(math.exp(one) for one in scores.logprobs) < 1
+    assert sum(math.exp(logprob) for logprob in scores.logprobs) < 1
 
 
 async def test_a_shared_prompt_is_read_from_the_prefix_cache(engine):
@@ -323,9 +325,9 @@ async def test_a_text_model_refuses_images(engine):
 @pytest.mark.usefixtures("engine")
 def test_nothing_listens_beyond_this_machine():
     listening = {
-        one.laddr.ip
-        for one in psutil.Process().net_connections(kind="inet")
-        if one.status == psutil.CONN_LISTEN
+        connection.laddr.ip
+        for connection in psutil.Process().net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
     }
     assert listening <= {"127.0.0.1", "::1"}
 

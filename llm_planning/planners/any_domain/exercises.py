@@ -13,7 +13,6 @@ from __future__ import annotations
 import inspect
 from dataclasses import replace
 from functools import cache
-from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from llm_planning.domain import Believes, Domain, Observes
@@ -22,13 +21,22 @@ from llm_planning.planners.any_domain.roles import Situation as Decision
 from llm_planning.priors import ROLE, Q, make_prior
 from llm_planning.roles import RuleWalks, missing_for_rules, on_the_way
 from llm_planning.roles.domain_rules import WALKED, leading
-from llm_planning.roles.exercises import SEEN, USUAL_WAY, WAY, Exercise, Grade, situation_of, unit
-from llm_planning.roles.short import words_of
+from llm_planning.roles.exercises import (
+    SEEN,
+    USUAL_WAY,
+    WAY,
+    Exercise,
+    Grade,
+    short_words,
+    situation_of,
+    unit,
+)
 from llm_planning.search import argmax
 from llm_serving.engine import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from random import Random
 
     from llm_planning.planners.any_domain.trace_exercises import TracedPrior
     from llm_planning.priors import Wording
@@ -83,9 +91,7 @@ class PriorExercises:
     @property
     def taught_words(self) -> str:
         """SHA-256 of the words in which a taught model is asked; "" for the general ones."""
-        if self._teacher is None:
-            return ""
-        return words_of(situation_of(self._teacher, Random(0), held_out=False).domains[0])
+        return "" if self._teacher is None else short_words(self._teacher)
 
     def from_traces(self, traces: Iterable[ReadTrace]) -> TracedPrior:
         """The same exercises, taught by searches; see `LearnsFromTraces`."""

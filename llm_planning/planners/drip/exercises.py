@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache, partial
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.domain import NamesGoal
@@ -44,14 +43,15 @@ from llm_planning.roles.exercises import (
     Grade,
     exercise_of,
     predicted,
+    short_words,
     shortens,
     situation_of,
 )
 from llm_planning.roles.options import DONE, FEASIBLE, INFEASIBLE, NOT_DONE, plain_reason
-from llm_planning.roles.short import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from random import Random
 
     from llm_planning.roles import RoleSpec
     from llm_planning.roles.exercises import Exercise, ExerciseMaker, Situation, Teacher, Words
@@ -98,9 +98,7 @@ class SubtaskExercises:
     @property
     def taught_words(self) -> str:
         """SHA-256 of the words in which a taught model is asked; "" for the general ones."""
-        if self._words == "general":
-            return ""
-        return words_of(situation_of(self._teacher, Random(0), held_out=False).domains[0])
+        return "" if self._words == "general" else short_words(self._teacher)
 
     def about_one_state(
         self, rng: Random, *, roles: Sequence[str], held_out: bool

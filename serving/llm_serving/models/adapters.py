@@ -207,7 +207,6 @@ def check_fit(adapter: Adapter, base: Path, *, base_revision: str) -> None:
     """Refuses an adapter that was made for another base model.
 
     Args:
-        adapter: any.
         base: folder of the base model's weights.
         base_revision: of these weights.
 

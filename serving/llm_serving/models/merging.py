@@ -64,7 +64,6 @@ def merge_once(
         base: folder of the base model.
         adapter: made for this base.
         base_revision: of the base's weights.
-        cache: the cache folder.
         is_good: as in `fetch_bundled`.
 
     Raises:

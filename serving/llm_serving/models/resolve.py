@@ -173,7 +173,6 @@ def merge_adapter(
 
     Args:
         base: the model that the adapter was made for.
-        adapter: any.
         is_good: as in `fetch_bundled`.
 
     Raises:

@@ -119,12 +119,17 @@ async def computed(engine):
     actions.append(actions[0][:3])
     await engine.forget_prefixes()
     scored = await asyncio.gather(
-        *(engine.fast_scores(engine.submit, one, actions, ends=engine.ends) for one in prompts)
+        *(
+            engine.fast_scores(engine.submit, prompt, actions, ends=engine.ends)
+            for prompt in prompts
+        )
     )
     spent = sum(
-        result.prompt_tokens - result.cached_tokens for one in scored for result in one.results
+        result.prompt_tokens - result.cached_tokens
+        for scores in scored
+        for result in scores.results
     )
-    return spent / sum(len(one.token_ids) for one in prompts)
+    return spent / sum(len(prompt.token_ids) for prompt in prompts)
 
 
 async def beside_others(engine, reference):
@@ -143,8 +148,8 @@ async def beside_others(engine, reference):
     )
     await asyncio.gather(*writing)
     return max(
-        reference.gap(engine, prompt, ACTIONS, one.logprobs)
-        for prompt, one in zip(prompts, scored, strict=True)
+        reference.gap(engine, prompt, ACTIONS, scores.logprobs)
+        for prompt, scores in zip(prompts, scored, strict=True)
     )
 
 
@@ -158,7 +163,7 @@ async def in_any_order(engine):
         await engine.forget_prefixes()
         asked = [(prompt, tuple(rng.sample(ACTIONS, len(ACTIONS)))) for prompt in prompts]
         rng.shuffle(asked)
-        scored = await asyncio.gather(*(engine.score(ScoreRequest(*one)) for one in asked))
+        scored = await asyncio.gather(*(engine.score(ScoreRequest(*parts)) for parts in asked))
         for (prompt, choices), scores in zip(asked, scored, strict=True):
             for choice, score in zip(choices, scores.logprobs, strict=True):
                 apart = max(apart, abs(seen.setdefault((prompt, choice), score) - score))
@@ -265,15 +270,15 @@ async def preempted(folder, reference):
     )
     await asyncio.gather(*writing)
     gap = max(
-        reference.gap(engine, prompt, ACTIONS, one.logprobs)
-        for prompt, one in zip(prompts, scored, strict=True)
+        reference.gap(engine, prompt, ACTIONS, scores.logprobs)
+        for prompt, scores in zip(prompts, scored, strict=True)
     )
     seen = {"preempted": engine.load().preempted, "gap": gap}
     await engine.aclose()
     return seen
 
 
-async def two_at_once(one, other):
+async def two_at_once(engine, other):
     """Greedy answers of two engines alone and while both run; then one of them is closed."""
 
     async def answers(engine):
@@ -283,9 +288,9 @@ async def two_at_once(one, other):
             for answer in await asyncio.gather(*(engine.generate(each) for each in requests))
         ]
 
-    alone = await answers(one)
-    both = await asyncio.gather(answers(one), answers(other))
-    await one.aclose()
+    alone = await answers(engine)
+    both = await asyncio.gather(answers(engine), answers(other))
+    await engine.aclose()
     after = await answers(other)
     await other.aclose()
     return {"same": both == [alone, alone], "after closing one": after == alone}
@@ -347,10 +352,10 @@ async def of_one_engine(folder, model, scheduling):
 
 async def of_other_engines(folder, model):
     """What two engines say at once, and one with little memory and one with an adapter."""
-    one, other = opened(folder), opened(folder)
+    engine, other = opened(folder), opened(folder)
     return {
-        "computed": await computed(one),
-        "two_at_once": await two_at_once(one, other),
+        "computed": await computed(engine),
+        "two_at_once": await two_at_once(engine, other),
         "preempted": await preempted(folder, Reference(model)),
         "adapted": await adapted(folder, model, Reference),
     }

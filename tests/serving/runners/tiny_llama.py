@@ -14,7 +14,7 @@ def bytes_tokenizer():
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = Tokenizer(models.BPE(vocab={one: i for i, one in enumerate(letters)}, merges=[]))
+    words = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(letters)}, merges=[]))
     words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     words.decoder = decoders.ByteLevel()
     return words

@@ -110,7 +110,7 @@ class Observer:
             )
             observed.append(
                 {
-                    "text_tokens": sum(one != self.image_token for one in encoded.token_ids),
+                    "text_tokens": sum(token != self.image_token for token in encoded.token_ids),
                     "image_tokens": [self.image_tokens(image) for image in images],
                     "prompt_tokens": completion.usage.prompt_tokens,
                     "completion_tokens": completion.usage.completion_tokens,
@@ -194,10 +194,10 @@ class Observer:
         with tempfile.TemporaryDirectory() as folder:
             cache = ResponseCache(Path(folder) / "responses.sqlite")
             engine = CachedEngine(self.engine, cache)
-            asked = [Request(prompt=ask(one)) for one in (WIDE, WIDE, OTHER_WIDE)]
-            usages = [(await engine.generate(one)).usage for one in asked]
+            asked = [Request(prompt=ask(picture)) for picture in (WIDE, WIDE, OTHER_WIDE)]
+            usages = [(await engine.generate(request)).usage for request in asked]
             cache.close()
-        return [one.replayed for one in usages]
+        return [usage.replayed for usage in usages]
 
     async def roles(self):
         """What planners' roles say of pictures that domains draw."""
@@ -211,12 +211,12 @@ class Observer:
     async def together(self):
         """Greedy answers of prompts in one batch, and of each alone."""
         prompts = [ask(WIDE), ask(OTHER_WIDE), ask(), ask(SMALL, WIDE)]
-        requests = [Request(prompt=one, sampling=Sampling(max_tokens=6)) for one in prompts]
-        batched = await asyncio.gather(*(self.engine.generate(one) for one in requests))
-        alone = [await self.engine.generate(one) for one in requests]
+        requests = [Request(prompt=prompt, sampling=Sampling(max_tokens=6)) for prompt in prompts]
+        batched = await asyncio.gather(*(self.engine.generate(request) for request in requests))
+        alone = [await self.engine.generate(request) for request in requests]
         return {
-            "batched": [one.token_ids for one in batched],
-            "alone": [one.token_ids for one in alone],
+            "batched": [answer.token_ids for answer in batched],
+            "alone": [answer.token_ids for answer in alone],
         }
 
     async def constrained(self):

@@ -47,7 +47,7 @@ async def world_model(engine):
             await ask(OptionQuestion(OptionState(world.goal, state), option))
         prompts = [request.prompt for request in noting.requests]
         likelihoods[see] = [
-            list((await engine.score(ScoreRequest(one, answers))).logprobs) for one in prompts
+            list((await engine.score(ScoreRequest(prompt, answers))).logprobs) for prompt in prompts
         ]
     return likelihoods
 
@@ -63,10 +63,10 @@ async def policy(engine):
     likelihoods = {}
     for see in WAYS:
         wording = ActWording(world, see=see)
-        asked = [Situation((), "You are at home.", choices, state=one) for one in states]
-        prompts = [wording.action(one, dashes=3) for one in asked]
+        asked = [Situation((), "You are at home.", choices, state=state) for state in states]
+        prompts = [wording.action(situation, dashes=3) for situation in asked]
         likelihoods[see] = [
-            list((await engine.score(ScoreRequest(one, choices))).logprobs) for one in prompts
+            list((await engine.score(ScoreRequest(prompt, choices))).logprobs) for prompt in prompts
         ]
     return likelihoods
 
@@ -82,7 +82,7 @@ async def captions(engine):
 
 async def episode(engine):
     """A whole episode of LLM-MCTS's policy that sees words and a picture before each action."""
-    spec = next(one for one in LLM_MCTS if one.name == "llm-mcts-policy")
+    spec = next(spec for spec in LLM_MCTS if spec.name == "llm-mcts-policy")
     run = Run(
         domain="household",
         task="rearrange",
