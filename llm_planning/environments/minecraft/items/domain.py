@@ -55,7 +55,7 @@ class ItemSettings(Settings):
     verbs: ActionSetSize = 3
 
 
-class Attempt(NamedTuple):
+class ItemAction(NamedTuple):
     """One try to obtain an item."""
 
     verb: str
@@ -77,7 +77,7 @@ class Holdings(NamedTuple):
     seed: int
 
 
-class ItemWorld(Domain[Holdings, Attempt]):
+class ItemWorld(Domain[Holdings, ItemAction]):
     """Items of Minecraft 1.16 from bare hands; what both domains share.
 
     An execution of the right verb takes an item's materials and gives as many of it as a recipe
@@ -125,18 +125,18 @@ class ItemWorld(Domain[Holdings, Attempt]):
         held = ", ".join(f"{count} {item}" for item, count in state.inventory)
         return f"Inventory: {held or 'nothing'}"
 
-    def actions(self, state: Holdings) -> Sequence[Attempt]:
+    def actions(self, state: Holdings) -> Sequence[ItemAction]:
         """What obtains an item now, requirements before what needs them; nothing at the end."""
         if self.success(state):
             return ()
         held = dict(state.inventory)
         return [
-            Attempt(verb, item)
+            ItemAction(verb, item)
             for item, (verb, needs) in self._needs(state.seed).items()
             if verb in self._verbs and not any(need.lacking(held) for need in needs)
         ]
 
-    def step(self, state: Holdings, action: Attempt, rng: Random) -> Step[Holdings]:  # noqa: ARG002
+    def step(self, state: Holdings, action: ItemAction, rng: Random) -> Step[Holdings]:  # noqa: ARG002
         """Obtains an item, or says why not."""
         if refusal := self.feasible(state, action):
             return Step(state, text=refusal, obstacle=refusal)
@@ -152,7 +152,7 @@ class ItemWorld(Domain[Holdings, Attempt]):
         held = dict(state.inventory)
         return all(goal in held for goal in self.goals)
 
-    def feasible(self, state: Holdings, action: Attempt) -> str | None:
+    def feasible(self, state: Holdings, action: ItemAction) -> str | None:
         """Why an attempt obtains nothing; None if it succeeds."""
         rules, held = self._needs(state.seed), dict(state.inventory)
         if action.verb not in self._verbs:
@@ -169,18 +169,18 @@ class ItemWorld(Domain[Holdings, Attempt]):
         """1 - (attempts still needed / attempts needed at the start); at least 0."""
         return max(0.0, 1.0 - len(self.advise(state)) / self._lengths(state.seed))
 
-    def advise(self, state: Holdings) -> Sequence[Attempt]:
+    def advise(self, state: Holdings) -> Sequence[ItemAction]:
         """The attempts that the goals still take, requirements first."""
         book, held = self._worlds(state.seed).book, dict(state.inventory)
         spent, stays = Counter[str](), dict.fromkeys(self.goals, 1)
-        way: list[Attempt] = []
+        way: list[ItemAction] = []
         for item in reversed(book.closure(self.goals)):
             lacking = spent[item] + stays.get(item, 0) - held.get(item, 0)
             if lacking < 1:
                 continue
             rule = book.rule(item)
             times = math.ceil(lacking / rule.makes)
-            way += [Attempt(rule.action, item)] * times
+            way += [ItemAction(rule.action, item)] * times
             for needed, count in rule.consumed.items():
                 spent[needed] += times * count
             for needed, count in rule.kept.items():
