@@ -200,15 +200,20 @@ def _show(folder: Path, found: Sequence[RoleMeasure], *, out: Path | None, verbo
     right = sum(one.right for one in found)
     say(f"{right} of {asked} answers of {found[0].model} are right: {right / asked:.0%}.")
     console = SafeConsole()
-    table = Table("role", "right", "of", "share", "95% interval")
-    for column in table.columns[1:4]:
+    invents = any(one.invented for one in found)
+    table = Table(
+        "role", "right", "of", "share", "95% interval", *(["invented"] if invents else [])
+    )
+    for column in (*table.columns[1:4], *table.columns[5:]):
         column.justify = "right"
     for one in found:
-        table.add_row(*map(literal, _cells(one.role, one.share)))
+        table.add_row(*map(literal, _cells(one.role, one.share, invented=one.invented)))
         if verbose:
             for aspect, values in one.splits.items():
                 for value, share in values.items():
-                    table.add_row(*map(literal, _cells(f"  {aspect}: {value}", share)))
+                    invented = one.invented_kinds.get(aspect, {}).get(value)
+                    cells = _cells(f"  {aspect}: {value}", share, invented=invented)
+                    table.add_row(*map(literal, cells))
     console.print(table)
     for one in found if verbose else ():
         for expected, said, count in one.confusions[:_SHOWN_CONFUSIONS]:
@@ -222,7 +227,7 @@ def _show(folder: Path, found: Sequence[RoleMeasure], *, out: Path | None, verbo
         say(f"Next: llm-planning run PLANNER --set roles={shlex.quote(str(out))}")
 
 
-def _cells(what: str, share: Estimate) -> tuple[str, ...]:
+def _cells(what: str, share: Estimate, *, invented: Estimate | None) -> tuple[str, ...]:
     from llm_planning.experiments.statistics import write_number
 
     right = round((share.value or 0.0) * share.n)
@@ -231,7 +236,11 @@ def _cells(what: str, share: Estimate) -> tuple[str, ...]:
         for value in (share.value, share.low, share.high)
     ]
     interval = f"{texts[1]} to {texts[2]}" if texts[1] else share.reason or ""
-    return (what, str(right), str(share.n), texts[0], interval)
+    named = invented and invented.value
+    return (
+        *(what, str(right), str(share.n), texts[0], interval),
+        *(() if named is None else (write_number(named, "percent"),)),
+    )
 
 
 def _shortened(text: str) -> str:

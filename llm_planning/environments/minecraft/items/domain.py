@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.minecraft.book.rulebook import game_rules, substitutes
 from llm_planning.environments.minecraft.items.goals import GOAL_SETS, GOALS_67
+from llm_planning.environments.minecraft.items.halves import left_out
 from llm_planning.environments.minecraft.items.perturbation import Perturbed, Pool, perturb
 from llm_planning.environments.minecraft.items.text_world import TextWorld, action_set
 from llm_planning.settings import Settings, When
@@ -284,6 +285,7 @@ MINECRAFT_GOALS = DomainSpec(
     tasks=MinecraftGoals.tasks,
     settings=ItemSettings,
     open=MinecraftGoals,
+    leaving_out=left_out,
 )
 
 MINECRAFT_ITEMS = DomainSpec(
@@ -293,4 +295,5 @@ MINECRAFT_ITEMS = DomainSpec(
     tasks=MinecraftItems.tasks,
     settings=ItemSettings,
     open=MinecraftItems,
+    leaving_out=left_out,
 )
