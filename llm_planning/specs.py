@@ -134,6 +134,9 @@ class DomainSpec:
             those that it holds out by default; None if it has no teacher.
         teacher_under: likewise, of the world that these settings make; None if the teacher knows
             the default settings alone.
+        leaving_out: where there is no teacher, maps names to what exercises leave out of lessons,
+            and raises a `ValueError` for a name that it does not know; None if it knows none.
+        held_out: what they leave out; nothing by default.
     """
 
     name: str
@@ -148,6 +151,8 @@ class DomainSpec:
     source: CodeSource | None = None
     teacher: Callable[[Sequence[str] | None], Teacher[Any, Any]] | None = None
     teacher_under: Callable[[Any, Sequence[str] | None], Teacher[Any, Any]] | None = None
+    leaving_out: Callable[[Sequence[str]], frozenset[str]] | None = None
+    held_out: frozenset[str] = frozenset()
 
     def under(self, settings: Mapping[str, object]) -> DomainSpec:
         """This domain with a teacher of the world that these settings make.
@@ -163,23 +168,26 @@ class DomainSpec:
         return replace(self, teacher=partial(self.teacher_under, self.settings.read(settings)))
 
     def holding_out(self, names: Sequence[str]) -> DomainSpec:
-        """This domain with a teacher that leaves out these names instead of the usual ones.
+        """This domain with lessons that leave out these names instead of the usual ones.
 
         Args:
             names: what is left out; the usual ones if there are none.
 
         Raises:
-            DomainError: the domain has no teacher, or a name is none that it can leave out.
+            DomainError: the domain can leave nothing out, or a name is none that it can.
         """
         if not names:
             return self
-        if self.teacher is None:
+        leave_out = self.leaving_out or self.teacher
+        if leave_out is None:
             raise DomainError(f"{self.name} has no teacher, so {names[0]!r} cannot be held out")
         try:
-            teacher = self.teacher(tuple(names))
+            left = leave_out(tuple(names))
         except ValueError as error:
             raise DomainError(str(error)) from error
-        return replace(self, teacher=lambda _: teacher)
+        if isinstance(left, frozenset):
+            return replace(self, held_out=left)
+        return replace(self, teacher=lambda _: left)
 
 
 def planner(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MOST_POINTS = 5
+_MINUTES = 120.0
 
 DomainArgument = Annotated[
     str,
@@ -39,7 +40,14 @@ OutOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", parser=named_path, help="Gets the adapter and its progress."),
 ]
-MinutesOption = Annotated[float, typer.Option(help="Time to teach, in minutes.")]
+MinutesOption = Annotated[
+    float | None,
+    typer.Option(help="Time to teach, in minutes; 120 if --batches says nothing either."),
+]
+BatchesOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST, help="Teach so many batches, and not a time."),
+]
 RoleOption = Annotated[
     list[str], typer.Option("--role", metavar="ROLE", help="Teach this role; may be repeated.")
 ]
@@ -101,7 +109,8 @@ def distill(
     *,
     model: ModelOption = DEFAULT_MODEL,
     out: OutOption = None,
-    minutes: MinutesOption = 120.0,
+    minutes: MinutesOption = None,
+    batches: BatchesOption = None,
     role: RoleOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     hold_out: HoldOutOption = [],  # noqa: B006 - likewise
     rank: RankOption = 16,
@@ -154,15 +163,21 @@ def distill(
     if out is None:
         raise UsageError("--out is missing: name the folder of the adapter")
     check_writable_folder(out)
+    if batches is not None and minutes is not None:
+        raise UsageError("--batches and --minutes both say how long to teach; leave one out")
+    if batches is None and minutes is None:
+        minutes = _MINUTES
     for option, value in (("--minutes", minutes), ("--rate", rate)):
-        if not (math.isfinite(value) and value > 0):
+        if value is not None and not (math.isfinite(value) and value > 0):
             raise UsageError(f"{option} {value}: give a number above 0")
     taught = teach(
         domain,
         model=model,
         out=out,
         lessons=lessons,
-        learning=LearningOptions(minutes=minutes, rank=rank, rate=rate, start=start),
+        learning=LearningOptions(
+            minutes=minutes, batches=batches, rank=rank, rate=rate, start=start
+        ),
         resume=resume,
         merged=merge,
     )

@@ -100,12 +100,14 @@ class LearningOptions:
     """How long and how fast the adapter learns.
 
     Attributes:
-        minutes: that teaching takes.
+        minutes: that teaching takes; None if it counts batches.
+        batches: that are taught; None if it takes a time.
         rate: the highest learning rate.
         start: the adapter that is taught further, as `adapter_folder` takes it; None for a new one.
     """
 
-    minutes: float
+    minutes: float | None
+    batches: int | None
     rank: int
     rate: float
     start: str | None
@@ -178,7 +180,12 @@ def teach(
         done = train(
             Network(student, learned),
             make,
-            Recipe(minutes=learning.minutes, rate=learning.rate, longest_row=longest),
+            Recipe(
+                minutes=learning.minutes,
+                batches=learning.batches,
+                rate=learning.rate,
+                longest_row=longest,
+            ),
             folder=out,
             identity={"base": base.revision, "domain": domain, "roles": roles, **taught},
             report=report,
@@ -193,6 +200,7 @@ def teach(
             recipe={
                 **taught,
                 "minutes": learning.minutes,
+                "batches": learning.batches,
                 "rate": learning.rate,
                 "questions": done.questions,
                 "tokens": done.computed,

@@ -205,15 +205,21 @@ def _show(
     right = sum(measured.right for measured in measures)
     say(f"{right} of {asked} answers of {measures[0].model} are right: {right / asked:.0%}.")
     console = SafeConsole()
-    table = Table("role", "right", "of", "share", "95% interval")
-    for column in table.columns[1:4]:
+    invents = any(measured.invented for measured in measures)
+    table = Table(
+        "role", "right", "of", "share", "95% interval", *(["invented"] if invents else [])
+    )
+    for column in (*table.columns[1:4], *table.columns[5:]):
         column.justify = "right"
     for measured in measures:
-        table.add_row(*map(literal, _cells(measured.role, measured.share)))
+        cells = _cells(measured.role, measured.share, invented=measured.invented)
+        table.add_row(*map(literal, cells))
         if verbose:
             for aspect, values in measured.splits.items():
                 for value, share in values.items():
-                    table.add_row(*map(literal, _cells(f"  {aspect}: {value}", share)))
+                    invented = measured.invented_kinds.get(aspect, {}).get(value)
+                    cells = _cells(f"  {aspect}: {value}", share, invented=invented)
+                    table.add_row(*map(literal, cells))
     console.print(table)
     for measured in measures if verbose else ():
         for expected, answer, count in measured.confusions[:_MOST_CONFUSIONS]:
@@ -230,7 +236,7 @@ def _show(
         say(f"Next: llm-planning run PLANNER --set roles={shlex.quote(str(out))}")
 
 
-def _cells(label: str, share: Estimate) -> tuple[str, ...]:
+def _cells(label: str, share: Estimate, *, invented: Estimate | None) -> tuple[str, ...]:
     from llm_planning.experiments.statistics import write_number
 
     right = round((share.value or 0.0) * share.n)
@@ -239,4 +245,8 @@ def _cells(label: str, share: Estimate) -> tuple[str, ...]:
         for value in (share.value, share.low, share.high)
     ]
     interval = f"{texts[1]} to {texts[2]}" if texts[1] else share.reason or ""
-    return (label, str(right), str(share.n), texts[0], interval)
+    named = invented and invented.value
+    return (
+        *(label, str(right), str(share.n), texts[0], interval),
+        *(() if named is None else (write_number(named, "percent"),)),
+    )

@@ -15,12 +15,10 @@ from llm_base.files import at_home
 from llm_planning.domain import A, RunsPrograms, S
 from llm_planning.execution.options import Completion, Feedback
 from llm_planning.execution.policies import Verbs
-from llm_planning.execution.programs import Feedback as Done
-from llm_planning.execution.programs import Primitives, called_in, carry_out
+from llm_planning.execution.programs import Primitives, ProgramResult, called_in, carry_out
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.execution.skill_files import Skill, SkillError
-from llm_planning.execution.skills import Policy as LibraryPolicy
-from llm_planning.execution.skills import SkillLibrary
+from llm_planning.execution.skills import SkillLibrary, SkillPolicy
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ class Skilled(Generic[S, A]):
         self._primitives = primitives
         self._library = library
         self._verbs: Verbs[S, A] = Verbs(ask)
-        self._running: dict[str, LibraryPolicy] = {}
+        self._running: dict[str, SkillPolicy] = {}
 
     async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
         """The skill for the option; the option's own verb, if the library has none."""
@@ -176,7 +174,7 @@ async def program_policies_of(
     return Programs(ask, primitives, library, settings)
 
 
-def _feedback_text(done: Done[Any, Any]) -> str:
+def _feedback_text(done: ProgramResult[Any, Any]) -> str:
     """What came of a program, in one line: "done" if nothing went wrong."""
     wrong = [f"{move.action}: {move.step.obstacle}" for move in done.moves if move.step.obstacle]
     if done.error is not None and not (wrong and wrong[-1] in done.error):

@@ -89,7 +89,7 @@ class Primitives(Protocol[_StateT_contra, _ActionT]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feedback(Generic[S, A]):
+class ProgramResult(Generic[S, A]):
     """What became of a program. Its text is for the model that writes the next one.
 
     Attributes:
@@ -127,7 +127,7 @@ async def carry_out(
     skills: Sequence[Skill] = (),
     seed: int,
     limits: Limits = _LIMITS,
-) -> Feedback[S, A]:
+) -> ProgramResult[S, A]:
     """Runs a program in an episode, EXECUTE of Algorithm 2 (Tree of Options, Appendix B).
 
     In the program, a call returns whether the action was carried out completely. A call that the
@@ -144,7 +144,7 @@ async def carry_out(
     """
     entry = entry_of(program)
     if entry is None:
-        return Feedback(
+        return ProgramResult(
             error="the program has no top-level function `async function NAME(bot) {...}`"
         )
     before = len(episode.moves)
@@ -160,7 +160,9 @@ async def carry_out(
 
     sources = [primitives.prelude, *(skill.source for skill in skills), program]
     end = await run_program(sources, f"{entry}(bot)", host, seed=seed, limits=limits)
-    return Feedback(error=end.error, messages=tuple(messages), moves=tuple(episode.moves[before:]))
+    return ProgramResult(
+        error=end.error, messages=tuple(messages), moves=tuple(episode.moves[before:])
+    )
 
 
 async def _acted(

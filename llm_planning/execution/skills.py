@@ -46,7 +46,7 @@ LONGEST_NAME: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class SkillPolicy:
     """A skill as the in-option policy of an option.
 
     Attributes:
@@ -160,7 +160,7 @@ class SkillLibrary:
         self._described.update({name: new[name] for name, _ in rows})
         return [offered[match.key] for match in index.search(query, k)]
 
-    async def policy_for(self, option: Any, primitives: Primitives[Any, Any]) -> Policy | None:  # noqa: ANN401 - of any domain
+    async def policy_for(self, option: Any, primitives: Primitives[Any, Any]) -> SkillPolicy | None:  # noqa: ANN401 - of any domain
         """The skill that carries an option out (Section 4.1); None in an empty library.
 
         Similarity alone takes options of one item for each other, such as killing a cow for milking
@@ -199,7 +199,7 @@ class SkillLibrary:
             (skill,) = nearest
         given = primitives.arguments(option) if skill.option is not None else ()
         call = ", ".join(["bot", *map(dumps, given)])
-        return Policy(
+        return SkillPolicy(
             skill=skill,
             program=f"async function act(bot) {{\n  await {skill.name}({call});\n}}\n",
             skills=self.with_callees([skill]),

@@ -40,6 +40,8 @@ class _Metrics(BaseModel):
     kinds: dict[str, dict[str, tuple[NonNegativeInt, NonNegativeInt]]]
     confusions: list[tuple[str, str, NonNegativeInt]]
     items: tuple[NonNegativeInt, NonNegativeInt] | None
+    invented: tuple[NonNegativeInt, NonNegativeInt] | None
+    invented_kinds: dict[str, dict[str, tuple[NonNegativeInt, NonNegativeInt]]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,9 @@ class RoleMeasure:
         confusions: (right answer, answer, count) of the most frequent wrong answers.
         items: the right ones among the items of all answers, and all of them; None for a role whose
             answers have no items.
+        invented: the share of answers that name what does not exist; None for a role whose answers
+            cannot.
+        invented_kinds: aspect -> value -> that share among the questions of this kind.
         tokens: read and written.
         seconds: that the questions took.
     """
@@ -63,6 +68,8 @@ class RoleMeasure:
     kinds: Mapping[str, Mapping[str, Estimate]]
     confusions: Sequence[tuple[str, str, int]]
     items: tuple[int, int] | None
+    invented: Estimate | None
+    invented_kinds: Mapping[str, Mapping[str, Estimate]]
     tokens: int
     seconds: float
 
@@ -82,18 +89,14 @@ class RoleMeasure:
             "questions": self.share.n,
             "right": self.right,
             **_interval(self.share),
-            "kinds": {
-                aspect: {
-                    value: {"questions": share.n, **_interval(share)}
-                    for value, share in values.items()
-                }
-                for aspect, values in self.kinds.items()
-            },
+            "kinds": _intervals(self.kinds),
             "confusions": [
                 {"expected": expected, "said": answer, "count": count}
                 for expected, answer, count in self.confusions
             ],
             "items": self.items and {"right": self.items[0], "all": self.items[1]},
+            "invented": self.invented
+            and {**_interval(self.invented), "kinds": _intervals(self.invented_kinds)},
             "tokens": self.tokens,
             "seconds": round(self.seconds, 3),
         }
@@ -164,10 +167,9 @@ def _read(record: RunRecord) -> RoleMeasure:
     try:
         counts = _Metrics.model_validate(values)
         share = proportion(counts.right, counts.questions)
-        kinds = {
-            aspect: {value: proportion(*count) for value, count in values.items()}
-            for aspect, values in counts.kinds.items()
-        }
+        kinds = _shares(counts.kinds)
+        invented = None if counts.invented is None else proportion(*counts.invented)
+        invented_kinds = _shares(counts.invented_kinds or {})
         if counts.items is not None:
             proportion(*counts.items)
     except (ValidationError, ValueError) as error:
@@ -184,6 +186,8 @@ def _read(record: RunRecord) -> RoleMeasure:
         kinds=kinds,
         confusions=counts.confusions,
         items=counts.items,
+        invented=invented,
+        invented_kinds=invented_kinds,
         tokens=record["tokens"],
         seconds=record["seconds"],
     )
@@ -195,6 +199,24 @@ def _plain(value: object) -> object:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
         return value
+
+
+def _shares(
+    counts: Mapping[str, Mapping[str, tuple[int, int]]],
+) -> dict[str, dict[str, Estimate]]:
+    return {
+        aspect: {value: proportion(*count) for value, count in values.items()}
+        for aspect, values in counts.items()
+    }
+
+
+def _intervals(kinds: Mapping[str, Mapping[str, Estimate]]) -> dict[str, Any]:
+    return {
+        aspect: {
+            value: {"questions": share.n, **_interval(share)} for value, share in values.items()
+        }
+        for aspect, values in kinds.items()
+    }
 
 
 def _interval(share: Estimate) -> dict[str, float | None]:

@@ -70,11 +70,13 @@ class Grade:
         brief: the answer in a few words, such as a verdict or an option, to count confusions.
         items: the right ones among its items, and all of them, if each is right or wrong on its
             own; None for an answer without items.
+        invented: whether it names what does not exist; None for an answer that cannot.
     """
 
     right: bool
     brief: str
     items: tuple[int, int] | None = None
+    invented: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

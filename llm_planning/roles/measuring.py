@@ -42,6 +42,7 @@ class Answered:
         expected: the right answer in a few words.
         said: the model's answer in a few words.
         items: as in `Grade`.
+        invented: as in `Grade`.
     """
 
     kinds: Mapping[str, str]
@@ -49,6 +50,7 @@ class Answered:
     said: str
     right: bool
     items: tuple[int, int] | None = None
+    invented: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ async def ask_all(exercises: Iterable[Exercise], engine: Engine) -> list[Answere
             said=grade.brief,
             right=grade.right,
             items=grade.items,
+            invented=grade.invented,
         )
 
     return await gather(map(ask, exercises))
@@ -157,6 +160,12 @@ def counted_items(answers: Iterable[Answered]) -> tuple[int, int] | None:
     """The right items of all answers, and all of them; None if answers have no items."""
     items = [answer.items for answer in answers if answer.items is not None]
     return (sum(right for right, _ in items), sum(count for _, count in items)) if items else None
+
+
+def invented_among(answers: Iterable[Answered]) -> list[Answered]:
+    """The answers that can name what does not exist, each as `right` if it does."""
+    able = [(answer, answer.invented) for answer in answers]
+    return [replace(answer, right=named) for answer, named in able if named is not None]
 
 
 def by_kind(answers: Sequence[Answered]) -> dict[str, dict[str, Count]]:

@@ -45,6 +45,7 @@ PARAMETERS: dict[tuple[str, str], str] = {
     ("distill", "model"): "model",
     ("distill", "out"): "output folder",
     ("distill", "minutes"): "count",
+    ("distill", "batches"): "count",
     ("distill", "rate"): "count",
     ("distill", "role"): "name",
     ("distill", "start"): "model",

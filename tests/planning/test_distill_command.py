@@ -195,6 +195,7 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
         ),
         (["minecraft", "--out", "out", "--minutes", "0"], "--minutes 0.0: give a number above 0"),
         (["minecraft", "--out", "out", "--minutes", "nan"], "--minutes nan"),
+        (["minecraft", "--out", "out", "--minutes", "1", "--batches", "1"], "leave one out"),
         (["minecraft", "--out", "out", "--rate", "inf"], "--rate inf"),
         (["minecraft", "--out", "out", "--export", "x.jsonl"], "leave --out"),
     ],

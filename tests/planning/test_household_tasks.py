@@ -1,6 +1,5 @@
 """Tasks of five classes, the expert and its trajectories."""
 
-import json
 import re
 from collections import deque
 from itertools import combinations
@@ -19,13 +18,11 @@ from llm_planning.environments.household.tasks import (
     PROMPT_INSTANCES,
     TRAJECTORIES,
     TaskMaker,
-    evaluation_tasks,
     pairs_of,
     prompt_numbers,
     split_of,
     trajectories,
     trajectory,
-    write_trajectories,
 )
 
 MEANS = dict(zip(CLASSES, (7, 13, 7, 13, 19), strict=True))
@@ -118,7 +115,13 @@ def test_the_expert_reaches_every_goal_in_few_steps(home):
 
 @pytest.mark.slow
 def test_the_expert_reaches_every_goal_of_the_evaluation():
-    found = lengths(evaluation_tasks(seed=1))
+    makers = [TaskMaker(bundled_home(home)) for home in BUNDLED]
+    found = lengths(
+        maker.task(name, number, seed=1)
+        for maker in makers
+        for name in CLASSES
+        for number in range(1, EVALUATED + 1)
+    )
     assert len(found) == 10
     for (_, name), some in found.items():
         assert len(some) == EVALUATED
@@ -152,20 +155,6 @@ def test_no_plan_is_shorter_than_the_experts(tmp_path, goal, hands):
         for number, (state, _, _) in enumerate(walk(rules, start, steps=14, seed=seed)):
             if number % 6 == 0:
                 assert expert.length(state) == len(expert.plan(state)) == fewest(rules, state)
-
-
-def test_trajectories_are_written_as_json_lines(tmp_path):
-    path = tmp_path / "trajectories.jsonl"
-    write_trajectories(path, trajectories(seed=1, numbers=range(1, 5)))
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [row["task"] for row in rows] == [f"seen training {n}" for n in range(1, 5)]
-    assert [row["goal"].count(";") for row in rows] == [0, 1, 0, 1]
-    for row in rows:
-        assert row["instruction"].startswith("Put one ")
-        assert all(step["observation"].startswith("You are in the ") for step in row["steps"])
-        assert row["steps"][-1]["action"].startswith("put the ")
-    (again,) = trajectories(seed=1, numbers=[3])
-    assert again.to_json() == rows[2]
 
 
 def test_training_tasks_are_of_trained_pairs():

@@ -8,8 +8,8 @@ from cooking_kitchens import PAPER_KITCHENS
 
 from llm_planning.domain import Step
 from llm_planning.environments.minecraft.items.domain import (
-    Attempt,
     Holdings,
+    ItemAction,
     ItemSettings,
     MinecraftGoals,
     MinecraftItems,
@@ -64,18 +64,18 @@ def test_a_wrong_attempt_says_why_and_changes_nothing():
         ("craft", "elytra", "nothing here is called elytra"),
         ("milk", "furnace", "milk is not one of mine, craft, smelt"),
     ):
-        step = world.step(state, Attempt(verb, item), RNG)
+        step = world.step(state, ItemAction(verb, item), RNG)
         assert step == Step(state, text=why, obstacle=why)
     # A better tool serves as well as the one that is required.
-    assert world.step(state, Attempt("mine", "cobblestone"), RNG).state == holding(
+    assert world.step(state, ItemAction("mine", "cobblestone"), RNG).state == holding(
         cobblestone=8, stone_pickaxe=1
     )
 
 
 def test_more_verbs_make_no_more_possible():
     few, many = (MinecraftItems("stick", ItemSettings.read({"verbs": n})) for n in (3, 45))
-    assert few.actions(few.start(0)) == many.actions(many.start(0)) == [Attempt("mine", "logs")]
-    assert many.feasible(many.start(0), Attempt(ACTIONS[-1], "logs"))
+    assert few.actions(few.start(0)) == many.actions(many.start(0)) == [ItemAction("mine", "logs")]
+    assert many.feasible(many.start(0), ItemAction(ACTIONS[-1], "logs"))
 
 
 @pytest.mark.parametrize("pool", ["resources", "required"])
@@ -105,7 +105,7 @@ def test_a_seed_draws_the_rules_only_where_some_are_unusual():
     assert len(changed.items) == 7
     for item in changed.actions:
         verb = changed.book.rule(item).action
-        assert "does not give" in world.feasible(world.start(3), Attempt("craft", item))
+        assert "does not give" in world.feasible(world.start(3), ItemAction("craft", item))
         assert verb in {"mine", "smelt"}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from llm_planning.domain import Domain, Step
 from llm_planning.execution.episode import Episode
-from llm_planning.execution.programs import Feedback, called_in, carry_out, entry_of
+from llm_planning.execution.programs import ProgramResult, called_in, carry_out, entry_of
 from llm_planning.execution.sandbox import CallError, why_unsealed
 
 pytestmark = pytest.mark.skipif(why_unsealed() is not None, reason=str(why_unsealed()))
@@ -175,7 +175,7 @@ async def test_what_a_program_says_is_bounded_and_has_no_control_characters():
 
 
 def test_feedback_tells_the_last_twenty():
-    text = str(Feedback(messages=tuple(map(str, range(25)))))
+    text = str(ProgramResult(messages=tuple(map(str, range(25)))))
     assert text.splitlines()[:4] == ["No error.", "Chat:", "- (5 earlier)", "- 5"]
 
 

@@ -12,24 +12,20 @@ pairs (thing, place) a share is trained; of the compositions of two trained pair
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
-from llm_base.files import write_durably
 from llm_planning.domain import DomainError
 from llm_planning.environments.household.expert import Expert
-from llm_planning.environments.household.goals import Wanted, goal_predicates, goal_text
-from llm_planning.environments.household.home import BUNDLED, Home, bundled_home
-from llm_planning.environments.household.observations import observation_text
+from llm_planning.environments.household.goals import Wanted
+from llm_planning.environments.household.home import Home, bundled_home
 from llm_planning.environments.household.rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from llm_planning.environments.household.rules import Action, State
 
@@ -203,15 +199,6 @@ _TRIES: Final = 10_000
 """Draws of a goal before a class counts as empty. About one in ten fits in this project's homes."""
 
 
-def evaluation_tasks(*, seed: int) -> Iterator[Task]:
-    """The evaluation tasks of both homes and all classes, `EVALUATED` of each."""
-    for home in BUNDLED:
-        maker = TaskMaker(bundled_home(home))
-        for name in CLASSES:
-            for number in range(1, EVALUATED + 1):
-                yield maker.task(name, number, seed=seed)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trajectory:
     """The expert's way through a task.
@@ -223,22 +210,6 @@ class Trajectory:
     task: Task
     states: tuple[State, ...]
     actions: tuple[Action, ...]
-
-    def to_json(self) -> dict[str, object]:
-        """The goal as predicates and as a sentence, and each observation with its action."""
-        rules = self.task.rules
-        return {
-            "task": self.task.name,
-            "goal": goal_predicates(rules.goal, rules.home),
-            "instruction": goal_text(rules.goal, rules.home),
-            "steps": [
-                {
-                    "observation": observation_text(rules.observe(state), rules),
-                    "action": str(action),
-                }
-                for state, action in zip(self.states, self.actions, strict=True)
-            ],
-        }
 
 
 def trajectory(task: Task) -> Trajectory:
@@ -269,13 +240,3 @@ def prompt_numbers(*, seed: int) -> list[int]:
     """The numbers of the training tasks that prompts may show, drawn evenly from all."""
     every = range(1, TRAJECTORIES + 1)
     return sorted(Random(f"household prompts {seed}").sample(every, PROMPT_INSTANCES))
-
-
-def write_trajectories(path: Path, found: Iterable[Trajectory]) -> None:
-    """Writes trajectories as JSON lines; the file is there whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    lines = (json.dumps(way.to_json()) for way in found)
-    write_durably(path, "".join(f"{line}\n" for line in lines).encode())

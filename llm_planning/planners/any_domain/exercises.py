@@ -63,7 +63,8 @@ class PriorExercises:
     Args:
         words: in which the role is asked; only a domain with a teacher has short ones.
         spec: the domain. There are no exercises of a domain that lacks one of the members `WALKED`
-            as a plain method, or that hides its state.
+            as a plain method, that hides its state, or that leaves something out without a teacher:
+            walks go everywhere.
 
     Attributes:
         roles: `prior`, or none.
@@ -82,7 +83,8 @@ class PriorExercises:
         seeing = "observe" if issubclass(spec.kind, Observes) else "describe"
         lacking = missing_for_rules(spec.kind, (*WALKED, seeing))
         hidden = issubclass(spec.kind, Believes)
-        fits = not lacking and not hidden and not inspect.iscoroutinefunction(spec.open)
+        knowable = not (lacking or hidden or spec.held_out)
+        fits = knowable and not inspect.iscoroutinefunction(spec.open)
         self.roles: tuple[str, ...] = (ROLE,) if fits else ()
         self._spec = spec
         self._walks = cache(self._open)

@@ -10,6 +10,10 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from llm_planning.planners.llm_mcts.algorithm import llm_mcts
+from llm_planning.planners.llm_mcts.analysis.exercises import (
+    MultiplicationExercises,
+    TravelExercises,
+)
 from llm_planning.planners.llm_mcts.analysis.multiplication import (
     FACT,
     PRODUCT,
@@ -68,6 +72,7 @@ _Multiplies = partial(
     home="multiplication",
     settings=MultiplicationSettings,
     needs=(Multiplies,),
+    exercises=MultiplicationExercises.of,
 )
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
@@ -104,6 +109,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=l_policy,
         roles=(ROUTE,),
         needs=(Flies,),
+        exercises=TravelExercises.of,
     ),
     PlannerSpec(
         name="l-model",
@@ -114,6 +120,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
         run=l_model,
         roles=(FLIGHTS,),
         needs=(Flies,),
+        exercises=TravelExercises.of,
     ),
     _Multiplies(
         name="l-policy-multiplication",

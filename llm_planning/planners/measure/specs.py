@@ -23,15 +23,16 @@ from llm_planning.roles.measuring import (
     counted_items,
     digest,
     draw_exercises,
+    invented_among,
 )
 from llm_planning.settings import Settings, SettingsError
 from llm_planning.specs import PlannerSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from llm_planning.roles.exercises import Exercise
-    from llm_planning.roles.measuring import Count
+    from llm_planning.roles.measuring import Answered, Count
     from llm_planning.specs import DomainSpec, Run
 
 MOST_QUESTIONS: Final = 10_000
@@ -103,26 +104,41 @@ async def measure(run: Run[Any, MeasureSettings]) -> Outcome:
     exercises = exercises_of(find_domain(run.domain), settings, seed=run.seed)
     answers = await ask_all(exercises, run.engines.of(settings.role))
     total, kinds, items = counted(answers), by_kind(answers), counted_items(answers)
+    invented = invented_among(answers)
     return Outcome(
         success=None,
         plan=(),
         metrics={
             "right": total.right,
             "questions": total.questions,
-            "kinds": {
-                aspect: {value: [count.right, count.questions] for value, count in values.items()}
-                for aspect, values in kinds.items()
-            },
+            "kinds": _pairs(kinds),
             "confusions": [
                 [confusion.expected, confusion.said, confusion.count]
                 for confusion in confusions(answers)[:MOST_CONFUSIONS]
             ],
             **({} if items is None else {"items": items}),
+            **(_invented(invented) if invented else {}),
         },
         trace={"answers": [asdict(answer) for answer in answers]},
         text="\n".join(_lines(settings.role, total, kinds)),
         verdict=f"{total.right} of {total.questions} answers are right.",
     )
+
+
+def _invented(answers: Sequence[Answered]) -> dict[str, Any]:
+    """The metrics of answers that `invented_among` returned."""
+    total = counted(answers)
+    return {
+        "invented": [total.right, total.questions],
+        "invented_kinds": _pairs(by_kind(answers)),
+    }
+
+
+def _pairs(kinds: Mapping[str, Mapping[str, Count]]) -> dict[str, dict[str, list[int]]]:
+    return {
+        aspect: {value: [count.right, count.questions] for value, count in values.items()}
+        for aspect, values in kinds.items()
+    }
 
 
 def _lines(role: str, total: Count, kinds: Mapping[str, Mapping[str, Count]]) -> Iterator[str]:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, Type
 
 from pydantic import BaseModel, Field, create_model
 
+from llm_planning.environments.minecraft.book.rulebook import substitutes
 from llm_planning.planners.xenon.beliefs import MISTAKES, MOST, Beliefs
 from llm_planning.roles import Prompt, Role, RoleSpec, Rule, ScoredRole, ScoringRole
 from llm_planning.roles.domain_rules import spread
@@ -63,6 +64,9 @@ SHOWN = 12
 
 MOST_REQUIREMENTS = 5
 """Most items that an answer may name; no rule of the game's goals takes more kinds."""
+
+LONGEST_ANALYSIS = 100
+"""Characters of an analysis."""
 
 LONGEST_NAME = 32
 """Characters of a freely written item name; the game's longest goal has 29."""
@@ -202,7 +206,7 @@ class RequirementList(BaseModel):
 class Analysis(BaseModel):
     """Why an attempt failed."""
 
-    analysis: Annotated[str, Field(min_length=1, max_length=100)]
+    analysis: Annotated[str, Field(min_length=1, max_length=LONGEST_ANALYSIS)]
 
 
 class Description(BaseModel):
@@ -366,6 +370,15 @@ class MinecraftRoles:
         """Item -> the action that obtains it."""
         return {item: rule.action for item, rule in self._world.book.rules.items()}
 
+    def lacking(self, failure: Failure) -> Requirements:
+        """What an attempt lacked by the rule book; a better tool serves as well."""
+        held = failure.inventory
+        return {
+            item: count
+            for item, count in self._needs(failure.item).items()
+            if held.get(item, 0) < count and not any(tool in held for tool in substitutes(item)[1:])
+        }
+
     def named(self, requirements: Requirements) -> Requirements:
         """Leaves other names out of an answer, as the constraint on a model's answer does."""
         names = self._names
@@ -404,11 +417,7 @@ class MinecraftRoles:
             does = "" if right is None else f"; {right} does"
             reason = f"{failure.action} never obtains it{does}"
         else:
-            lacking = [
-                f"{count} {item}"
-                for item, count in self._needs(failure.item).items()
-                if failure.inventory.get(item, 0) < count
-            ]
+            lacking = [f"{count} {item}" for item, count in self.lacking(failure).items()]
             reason = f"it requires {' and '.join(lacking)}" if lacking else "something is missing"
         return f"{failure.action} {failure.item}: {reason}"
 
@@ -463,15 +472,20 @@ def chosen(actions: Mapping[str, str]) -> Rule[ActionQuestion, str]:
     return Rule(right=right, wrong=wrong, situation=situation)
 
 
+def choose_prompt(actions: tuple[str, ...]) -> Prompt:
+    """The prompt of `choose` where these are all actions."""
+    return compose("choose", ("role", "actions"), ("question",), actions=actions)
+
+
 def _likeliest_action(actions: tuple[str, ...], engine: Engine) -> Choose:
     # An agent asks the same about an item until its examples change, with fewer options left.
     score = _remembered(
         ScoringRole(
             "choose",
-            prompt=compose("choose", ("role", "actions"), ("question",), actions=actions),
+            prompt=choose_prompt(actions),
             choices=lambda question: question.options,
             engine=engine,
-            values_of=_action_values,
+            values_of=action_values,
         )
     )
 
@@ -529,7 +543,8 @@ def _correction_values(question: CorrectionQuestion) -> dict[str, object]:
     return {**_needs_values(question), "failures": failures or "none"}
 
 
-def _action_values(question: ActionQuestion) -> dict[str, object]:
+def action_values(question: ActionQuestion) -> dict[str, object]:
+    """The values of the prompt of `choose`."""
     examples = "\n".join(f"{u}: {action}" for u, action in question.examples)
     analyses = "\n".join(question.analyses)
     return {"item": question.item, "examples": examples, "analyses": analyses}

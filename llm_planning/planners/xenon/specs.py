@@ -9,7 +9,7 @@ answers use known names only; its log-probabilities propose more candidates (all
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from llm_planning.planners.xenon import baselines, cooking, given_goal, goal_planning
 from llm_planning.planners.xenon.algorithm import Xenon
@@ -29,6 +29,18 @@ from llm_planning.planners.xenon.settings import (
 )
 from llm_planning.settings import never
 from llm_planning.specs import PlannerSpec
+
+if TYPE_CHECKING:
+    from llm_planning.roles.exercises import ExerciseMaker, Words
+    from llm_planning.specs import DomainSpec
+
+
+def _exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
+    """The exercises of a domain of items."""
+    # Only measuring and teaching need them.
+    from llm_planning.planners.xenon.exercises import item_exercises
+
+    return item_exercises(domain, words)
 
 
 class HasItems(Protocol):
@@ -58,6 +70,7 @@ _LEARNER = partial(
     roles=("predict", "choose"),
     needs=(HasItems,),
     home="minecraft-goals",
+    exercises=_exercises,
 )
 _INFORMED_LEARNER = partial(_LEARNER, settings=InformedSettings)
 _SELECTOR = partial(
@@ -67,6 +80,7 @@ _SELECTOR = partial(
     roles=("choose",),
     needs=(HasItems, HasOneGoal),
     home="minecraft-items",
+    exercises=_exercises,
 )
 _GOAL_PLANNER = partial(
     PlannerSpec,
@@ -75,6 +89,7 @@ _GOAL_PLANNER = partial(
     roles=("predict", "choose"),
     needs=(HasItems, HasOneGoal),
     home="minecraft-items",
+    exercises=_exercises,
 )
 _COOK = partial(
     PlannerSpec,

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.minecraft.book.rulebook import game_rules, substitutes
 from llm_planning.environments.minecraft.items.goals import GOAL_SETS, GOALS_67
+from llm_planning.environments.minecraft.items.halves import left_out
 from llm_planning.environments.minecraft.items.perturbation import Perturbed, Pool, perturb
 from llm_planning.environments.minecraft.items.text_world import TextWorld, action_set
 from llm_planning.settings import Settings, When
@@ -55,7 +56,7 @@ class ItemSettings(Settings):
     verbs: ActionSetSize = 3
 
 
-class Attempt(NamedTuple):
+class ItemAction(NamedTuple):
     """One try to obtain an item."""
 
     verb: str
@@ -77,7 +78,7 @@ class Holdings(NamedTuple):
     seed: int
 
 
-class ItemWorld(Domain[Holdings, Attempt]):
+class ItemWorld(Domain[Holdings, ItemAction]):
     """Items of Minecraft 1.16 from bare hands; what both domains share.
 
     An execution of the right verb takes an item's materials and gives as many of it as a recipe
@@ -125,18 +126,18 @@ class ItemWorld(Domain[Holdings, Attempt]):
         held = ", ".join(f"{count} {item}" for item, count in state.inventory)
         return f"Inventory: {held or 'nothing'}"
 
-    def actions(self, state: Holdings) -> Sequence[Attempt]:
+    def actions(self, state: Holdings) -> Sequence[ItemAction]:
         """What obtains an item now, requirements before what needs them; nothing at the end."""
         if self.success(state):
             return ()
         held = dict(state.inventory)
         return [
-            Attempt(verb, item)
+            ItemAction(verb, item)
             for item, (verb, needs) in self._needs(state.seed).items()
             if verb in self._verbs and not any(need.lacking(held) for need in needs)
         ]
 
-    def step(self, state: Holdings, action: Attempt, rng: Random) -> Step[Holdings]:  # noqa: ARG002
+    def step(self, state: Holdings, action: ItemAction, rng: Random) -> Step[Holdings]:  # noqa: ARG002
         """Obtains an item, or says why not."""
         if refusal := self.feasible(state, action):
             return Step(state, text=refusal, obstacle=refusal)
@@ -152,7 +153,7 @@ class ItemWorld(Domain[Holdings, Attempt]):
         held = dict(state.inventory)
         return all(goal in held for goal in self.goals)
 
-    def feasible(self, state: Holdings, action: Attempt) -> str | None:
+    def feasible(self, state: Holdings, action: ItemAction) -> str | None:
         """Why an attempt obtains nothing; None if it succeeds."""
         rules, held = self._needs(state.seed), dict(state.inventory)
         if action.verb not in self._verbs:
@@ -169,18 +170,18 @@ class ItemWorld(Domain[Holdings, Attempt]):
         """1 - (attempts still needed / attempts needed at the start); at least 0."""
         return max(0.0, 1.0 - len(self.advise(state)) / self._lengths(state.seed))
 
-    def advise(self, state: Holdings) -> Sequence[Attempt]:
+    def advise(self, state: Holdings) -> Sequence[ItemAction]:
         """The attempts that the goals still take, requirements first."""
         book, held = self._worlds(state.seed).book, dict(state.inventory)
         spent, stays = Counter[str](), dict.fromkeys(self.goals, 1)
-        way: list[Attempt] = []
+        way: list[ItemAction] = []
         for item in reversed(book.closure(self.goals)):
             lacking = spent[item] + stays.get(item, 0) - held.get(item, 0)
             if lacking < 1:
                 continue
             rule = book.rule(item)
             times = math.ceil(lacking / rule.makes)
-            way += [Attempt(rule.action, item)] * times
+            way += [ItemAction(rule.action, item)] * times
             for needed, count in rule.consumed.items():
                 spent[needed] += times * count
             for needed, count in rule.kept.items():
@@ -284,6 +285,7 @@ MINECRAFT_GOALS = DomainSpec(
     tasks=MinecraftGoals.tasks,
     settings=ItemSettings,
     open=MinecraftGoals,
+    leaving_out=left_out,
 )
 
 MINECRAFT_ITEMS = DomainSpec(
@@ -293,4 +295,5 @@ MINECRAFT_ITEMS = DomainSpec(
     tasks=MinecraftItems.tasks,
     settings=ItemSettings,
     open=MinecraftItems,
+    leaving_out=left_out,
 )

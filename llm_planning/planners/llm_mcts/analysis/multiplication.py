@@ -24,6 +24,7 @@ from pydantic import BaseModel, Field, create_model
 from llm_planning.execution.episode import execute
 from llm_planning.outcome import Outcome
 from llm_planning.roles import Asking, Kinds, Prompt, RoleSettings, RoleSpec, Rule, gather
+from llm_planning.roles.short import short_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,11 +98,12 @@ def prompt() -> Prompt:
     )
 
 
-def product_role(name: str, digits: int) -> RoleSpec[Times, int]:
+def product_role(name: str, world: Multiplication, digits: int) -> RoleSpec[Times, int]:
     """The product of two numbers. Wrong is any other number that an answer may be, each as likely.
 
     Args:
         name: `PRODUCT` or `FACT`.
+        world: where it is asked.
         digits: the most digits of a factor.
     """
 
@@ -115,6 +117,7 @@ def product_role(name: str, digits: int) -> RoleSpec[Times, int]:
         prompt=prompt,
         writes=partial(answer_model, digits),
         read=lambda _, written: int(written.product),
+        short=short_words(name, world),
         rule=Rule(
             right=lambda question: question.first * question.second,
             wrong=wrong,
@@ -129,7 +132,7 @@ async def l_policy_multiplication(run: Run[Multiplication, MultiplicationSetting
     world = run.world
     first, second = world.factors(world.start(run.seed))
     asking = Asking(world, run.engines, run.settings, seed=run.seed)
-    ask = asking.of(product_role(PRODUCT, world.digits))
+    ask = asking.of(product_role(PRODUCT, world, world.digits))
     answer = await ask(Times(first, second, world.digits))
     metrics = {"description_bits": table_bits(world.digits)}
     return await _carried_out(answer, run, asking, metrics=metrics, trace={})
@@ -140,7 +143,7 @@ async def l_model_multiplication(run: Run[Multiplication, MultiplicationSettings
     world = run.world
     first, second = world.factors(world.start(run.seed))
     asking = Asking(world, run.engines, run.settings, seed=run.seed)
-    ask = asking.of(product_role(FACT, 1))
+    ask = asking.of(product_role(FACT, world, 1))
     pairs = [(a, b) for a in range(10) for b in range(10)]
     facts = dict(zip(pairs, await gather(ask(Times(a, b, 1)) for a, b in pairs), strict=True))
     used = facts_used(first, second)

@@ -27,6 +27,7 @@ from llm_planning.environments.travel.language import Flight, city_name
 from llm_planning.environments.travel.pairs import Pair
 from llm_planning.names import remedy
 from llm_planning.roles import Asking, Prompt, RoleRules, RoleSettings, RoleSpec, Rule, by_model
+from llm_planning.roles.short import short_words
 from llm_planning.settings import SettingsError
 from llm_serving.request import Sampling
 
@@ -195,7 +196,7 @@ def route_role(world: Travel, settings: RouteSettings, *, seed: int) -> RoleSpec
         name=ROUTE,
         asks=Pair,
         prompt=partial(_prompt, ROUTE, "journey", 0),
-        values_of=lambda pair: {"start": spelled(pair.start), "goal": spelled(pair.goal)},
+        **_words(ROUTE, world, lambda pair: {"start": pair.start, "goal": pair.goal}),
         **_cities(world.graph, most, settings, seed=seed),
     )
 
@@ -214,11 +215,20 @@ def flights_role(
         name=FLIGHTS,
         asks=str,
         prompt=partial(_prompt, FLIGHTS, "city", settings.listed),
-        values_of=lambda city: {"city": spelled(city)},
+        **_words(FLIGHTS, world, lambda city: {"city": city}),
         rule=knowledge_rule(world.graph),
         options=lambda cities: list(map(Flight, cities)),
         **_cities(world.graph, settings.listed, settings, seed=seed),
     )
+
+
+def _words(role: str, world: Travel, named: Callable[[Any], Mapping[str, str]]) -> dict[str, Any]:
+    """How a role tells a model the cities of a question."""
+
+    def values_of(question: Any) -> Mapping[str, str]:  # noqa: ANN401 - `Pair` or `str`
+        return {key: spelled(city) for key, city in named(question).items()}
+
+    return {"values_of": values_of, "short": short_words(role, world, values_of=values_of)}
 
 
 def _cities(graph: FlightGraph, most: int, settings: RouteSettings, *, seed: int) -> dict[str, Any]:
