@@ -23,7 +23,7 @@ from harness import Finding, parser, report
 from rich.console import Console
 
 from llm_planning.environments.minecraft.options.tasks import TASKS
-from llm_planning.experiments.display import LiveDisplay
+from llm_planning.experiments.display import Display
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import run_sweep
@@ -148,7 +148,7 @@ def run(opened: VllmEngine, chosen: Sequence[Trial], *, least: int, most: int) -
         tempfile.TemporaryDirectory() as folder,
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         closing(Ledger.create(Path(folder) / "sweep", sweep, {})) as ledger,
-        LiveDisplay(Console(file=nowhere, force_terminal=True, width=120), name="b") as display,
+        Display(Console(file=nowhere, force_terminal=True, width=120), name="b") as display,
     ):
         timed = TimedLedger(ledger)
 

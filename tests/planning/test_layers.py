@@ -222,3 +222,24 @@ def test_an_algorithm_knows_no_variants_of_itself(path):
 def test_every_paper_has_its_algorithm():
     papers = {path.parent.name for path in PLANNERS.glob("*/algorithm.py")}
     assert papers == {"drip", "llm_mcts", "mc_dml", "tree_of_options", "xenon"}
+
+
+@cache
+def names_in(path):
+    """All names that a module binds, and its strings: some name what is imported when asked for."""
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    return texts | {
+        getattr(node, "asname", None) or getattr(node, "name", None) or getattr(node, "id", None)
+        for node in nodes
+    }
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "examples", "scripts"])
+def test_what_stands_beside_the_packages_imports_what_there_is(folder):
+    for path in (ROOT / folder).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in FILES:
+                taken = {name.name for name in node.names}
+                inside = {name for name in taken if f"{node.module}.{name}" in FILES}
+                assert taken - inside <= names_in(FILES[node.module]), path
