@@ -414,7 +414,8 @@ class Labels:
         if count not in self._known:
             numbers = tuple(map(str, range(1, count + 1)))
             pairs = map("".join, product(ascii_uppercase, repeat=2))
-            names = (numbers, chain(ascii_uppercase, pairs))
+            capitals = chain(ascii_uppercase, pairs)
+            names: tuple[Iterable[str], ...] = (numbers, capitals)
             single = (tuple(islice(self._single(row), count)) for row in names)
             self._known[count] = next((row for row in single if len(row) == count), numbers)
         return self._known[count]

@@ -148,5 +148,5 @@ def test_keys_are_kept_as_plain_strings():
 )
 def test_payloads_come_back_equal_and_of_their_type(index, payload):
     index.update(["a"], ONE, [payload])
-    found = index.payload("a")
-    assert repr(found) == repr(payload)
+    kept = index.payload("a")
+    assert repr(kept) == repr(payload)

@@ -92,15 +92,15 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(queries=st.lists(vectors, min_size=1, max_size=3), k=st.integers(1, 16))
     def search(self, queries, k):
-        found = self.index.search_batch(queries, k)
-        assert found[0] == self.index.search(queries[0], k)
+        answers = self.index.search_batch(queries, k)
+        assert answers[0] == self.index.search(queries[0], k)
         if not self.model:
-            assert found == ((),) * len(queries)
+            assert answers == ((),) * len(queries)
             return
         names = list(self.model)
         units = [row / np.linalg.norm(row.astype(np.float64)) for row, _ in self.model.values()]
         scores, rows = topk_oracle(np.array(queries), np.array(units, self.dtype), k)
-        for answer, expected, graded in zip(found, rows, scores, strict=True):
+        for answer, expected, graded in zip(answers, rows, scores, strict=True):
             assert [match.key for match in answer] == [names[row] for row in expected]
             np.testing.assert_allclose([match.score for match in answer], graded, atol=1e-7)
             assert [match.payload for match in answer] == [

@@ -33,19 +33,19 @@ NEEDS_FAISS = pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is no
 
 
 def by_torch(queries, corpus, norms, k):
-    found = torch_search.search(
+    answer = torch_search.search(
         torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
     )
-    return tuple(side.numpy() for side in found)
+    return tuple(side.numpy() for side in answer)
 
 
 def by_torch_as_on_a_device(queries, corpus, norms, k):
     """What runs on a GPU: matrix product, top k and merge in torch."""
     with mock.patch.object(torch_search, "_BLOCK", 1 << 10):
-        found = torch_search.search_on_device(
+        answer = torch_search.search_on_device(
             torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
         )
-    return tuple(side.numpy() for side in found)
+    return tuple(side.numpy() for side in answer)
 
 
 def by_faiss_in_blocks(queries, corpus, norms, k):
@@ -102,11 +102,11 @@ class GpuFaiss:
 
 def by_faiss_as_on_a_gpu(queries, corpus, norms, k):
     with GpuFaiss().installed() as stand_in, mock.patch.object(torch_search, "_BLOCK", 1 << 10):
-        found = faiss_search.search_on_gpu(
+        answer = faiss_search.search_on_gpu(
             torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
         )
     assert set(stand_in.searched_on) == {"cpu"}
-    return tuple(side.numpy() for side in found)
+    return tuple(side.numpy() for side in answer)
 
 
 def by_numpy_in_blocks(queries, corpus, norms, k):
@@ -245,10 +245,10 @@ def test_torch_reads_every_dtype(dtype):
     asked = unit_queries(drawn)
     expected = topk_oracle(drawn, corpus.float().numpy(), 7, inverse_norms=norms.numpy())
     with mock.patch.object(numpy_search, "_CONVERTED", 1 << 10):
-        found = torch_search.search(torch.from_numpy(asked), corpus, norms, 7)
-    assert_same(expected, [side.numpy() for side in found], str(dtype))
-    found = torch_search.search_on_device(torch.from_numpy(asked), corpus, norms, 7)
-    assert_same(expected, [side.numpy() for side in found], str(dtype))
+        answer = torch_search.search(torch.from_numpy(asked), corpus, norms, 7)
+    assert_same(expected, [side.numpy() for side in answer], str(dtype))
+    answer = torch_search.search_on_device(torch.from_numpy(asked), corpus, norms, 7)
+    assert_same(expected, [side.numpy() for side in answer], str(dtype))
 
 
 def rounded_to_tf32(scores_of):

@@ -43,8 +43,8 @@ def test_arrays_give_arrays_and_tensors_tensors(backend):
 def test_length_does_not_matter(backend):
     powers = 2.0 ** RNG.integers(-20, 20, (50, 1))
     long_and_short = (CORPUS * powers).astype(np.float32)
-    found = topk_cosine(QUERIES * np.float32(4), long_and_short, 7, backend=backend)
-    assert_same(found, topk_cosine(QUERIES, CORPUS, 7, backend=backend))
+    answer = topk_cosine(QUERIES * np.float32(4), long_and_short, 7, backend=backend)
+    assert_same(answer, topk_cosine(QUERIES, CORPUS, 7, backend=backend))
 
 
 @pytest.mark.parametrize("backend", CPU_BACKENDS)

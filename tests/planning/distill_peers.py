@@ -38,17 +38,17 @@ def peer(family):
     from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(0)
-    made = {
+    peers = {
         "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, tie_word_embeddings=True)),
         "llama3": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=LONG_WAVES)),
         "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=True)),
     }[family]()
-    for weights in made.parameters():
+    for weights in peers.parameters():
         if weights.ndim > 1:
             weights.data.normal_(0, 0.15)
         else:
             weights.data.add_(torch.randn_like(weights) * 0.1)
-    return made.float()
+    return peers.float()
 
 
 def small_llama(tmp_path_factory):

@@ -50,22 +50,22 @@ def asked(maker, seeds=100, held_out=False):
 
 def test_walks_cover_the_way():
     walks = RuleWalks(Rooms(6))
-    found = Counter(walks.state(Random(seed)) for seed in range(600))
-    assert set(found) == set(range(6))
+    counts = Counter(walks.state(Random(seed)) for seed in range(600))
+    assert set(counts) == set(range(6))
     # The goal is met by few walks, and at the end of three in ten of those that reach it.
-    assert 0 < found[5] < 120
-    assert found[0] > 60
+    assert 0 < counts[5] < 120
+    assert counts[0] > 60
 
 
 def test_a_walk_of_advice_alone_is_as_long_as_it_was_drawn():
     """Lengths 0 to 15 on a way of 10: a walk of 10 or more reaches the goal, or ends before it."""
     walks = RuleWalks(Rooms(11), advised=1.0)
-    found = Counter(walks.state(Random(seed)) for seed in range(1600))
+    counts = Counter(walks.state(Random(seed)) for seed in range(1600))
     for room in range(9):
         # 100 ± 4 standard deviations of √(1600 / 16 · 15 / 16) = 9.7.
-        assert 61 <= found[room] <= 139
+        assert 61 <= counts[room] <= 139
     # 6 of 16 lengths reach room 10, and 0.3 of those stay: 180 ± 4 · √(1600 · 0.1125 · 0.8875).
-    assert 129 <= found[10] <= 231
+    assert 129 <= counts[10] <= 231
 
 
 def test_a_walk_is_the_same_for_the_same_generator():
@@ -104,19 +104,19 @@ def test_text_games_have_none():
 
 def test_an_own_world_by_hand():
     maker = PriorExercises(spec_of(Rooms))
-    found = asked(maker)
-    assert {exercise.brief for exercise in found} == {"forward"}
-    ways = Counter(exercise.kinds["asked"] for exercise in found)
+    exercises = asked(maker)
+    assert {exercise.brief for exercise in exercises} == {"forward"}
+    ways = Counter(exercise.kinds["asked"] for exercise in exercises)
     assert set(ways) == {"exact", "index"}
     # Half of at most 100 states, ± 4 standard deviations of √(100 / 4).
-    assert min(ways.values()) >= len(found) / 2 - 20
-    assert {exercise.kinds["left"] for exercise in found} == {
+    assert min(ways.values()) >= len(exercises) / 2 - 20
+    assert {exercise.kinds["left"] for exercise in exercises} == {
         "1 to 3 actions",
         "4 to 7 actions",
         "8 actions or more",
     }
     exact, index = (
-        next(exercise for exercise in found if exercise.kinds["asked"] == way)
+        next(exercise for exercise in exercises if exercise.kinds["asked"] == way)
         for way in ("exact", "index")
     )
     assert (exact.answer, index.answer) == ("forward", "1")
@@ -141,10 +141,10 @@ def test_exercises_are_the_same_in_every_process():
 
 
 def test_right_answers_shorten_the_way_in_minecraft():
-    found = asked(PriorExercises(find_domain("minecraft")), 40)
-    assert len(found) > 20
-    assert len({exercise.kinds["task"] for exercise in found}) > 4
-    for exercise in found:
+    exercises = asked(PriorExercises(find_domain("minecraft")), 40)
+    assert len(exercises) > 20
+    assert len({exercise.kinds["task"] for exercise in exercises}) > 4
+    for exercise in exercises:
         assert exercise.grade(exercise.answer).right
         assert exercise.grade(exercise.answer).brief == exercise.brief
 
@@ -158,9 +158,9 @@ async def test_the_likeliest_action_is_the_answer(wanted):
         return [log(0.9 if choice == wanted or choice in lines else 0.1) for choice in choices]
 
     engine = ScriptedEngine({}, score=score)
-    found = asked(PriorExercises(spec_of(Rooms)), 8)
-    assert {exercise.kinds["asked"] for exercise in found} == {"exact", "index"}
-    for exercise in found:
+    exercises = asked(PriorExercises(spec_of(Rooms)), 8)
+    assert {exercise.kinds["asked"] for exercise in exercises} == {"exact", "index"}
+    for exercise in exercises:
         grade = exercise.grade(await exercise.ask(engine))
         assert (grade.brief, grade.right) == (wanted, wanted == "forward")
 
@@ -168,8 +168,8 @@ async def test_the_likeliest_action_is_the_answer(wanted):
 async def test_a_model_is_asked_as_puct_asks_it():
     """What the engine scores is the exercise's own prompt, but for its line of dashes."""
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices))
-    found = asked(PriorExercises(spec_of(Rooms)), 8)
-    exact = next(exercise for exercise in found if exercise.kinds["asked"] == "exact")
+    exercises = asked(PriorExercises(spec_of(Rooms)), 8)
+    exact = next(exercise for exercise in exercises if exercise.kinds["asked"] == "exact")
     assert await exact.ask(engine) == "forward"
     ((prompt, choices),) = engine.scored
     assert tuple(choices) == ("forward", "back")
@@ -182,8 +182,8 @@ async def test_a_model_is_asked_as_puct_asks_it():
 
 @pytest.mark.slow
 async def test_the_bundled_model_answers(engine):
-    found = asked(PriorExercises(find_domain("minecraft")), 4)
-    answers = [exercise.grade(await exercise.ask(engine)) for exercise in found]
+    exercises = asked(PriorExercises(find_domain("minecraft")), 4)
+    answers = [exercise.grade(await exercise.ask(engine)) for exercise in exercises]
     assert all(grade.brief for grade in answers)
-    for exercise, grade in zip(found, answers, strict=True):
+    for exercise, grade in zip(exercises, answers, strict=True):
         assert grade.brief in exercise.prompt[-1].content

@@ -131,10 +131,10 @@ def test_what_is_written_is_read(tmp_path):
     drawn = problems({4: 3, 15: 1}, seed=9)
     for puzzle in drawn:
         (tmp_path / f"{puzzle.name}.pddl").write_text(write_problem(puzzle))
-    found = read_problems(str(tmp_path))
-    assert list(found) == [problem.name for problem in found.values()]
-    assert list(found) == [f"{problem.name}.pddl" for problem in drawn]
-    assert [(problem.start, problem.goal) for problem in found.values()] == [
+    by_name = read_problems(str(tmp_path))
+    assert list(by_name) == [problem.name for problem in by_name.values()]
+    assert list(by_name) == [f"{problem.name}.pddl" for problem in drawn]
+    assert [(problem.start, problem.goal) for problem in by_name.values()] == [
         (problem.start, problem.goal) for problem in drawn
     ]
 
@@ -354,8 +354,8 @@ def test_the_domain_beside_a_problem_says_its_operators(tmp_path):
     (tmp_path / "p2.pddl").write_text(GOOD)
     assert isinstance(read_problems(str(tmp_path))["p1.pddl"], PddlError)
     (tmp_path / "domain.pddl").write_text(THREE_OPERATORS)
-    found = read_problems(str(tmp_path))
-    assert {name: problem.dialect for name, problem in found.items()} == {
+    by_name = read_problems(str(tmp_path))
+    assert {name: problem.dialect for name, problem in by_name.items()} == {
         "p1.pddl": "three operators",
         "p2.pddl": "four operators",
     }

@@ -23,8 +23,8 @@ def layers(start, neighbours):
     steps = {start: 0}
     layer = [start]
     while layer:
-        found = [after for state in layer for after in neighbours(state) if after not in steps]
-        layer = list(dict.fromkeys(found))
+        new = [after for state in layer for after in neighbours(state) if after not in steps]
+        layer = list(dict.fromkeys(new))
         steps |= dict.fromkeys(layer, steps[start] + 1 + max(steps.values()))
     return steps
 

@@ -116,9 +116,9 @@ def test_whatever_is_asked_nothing_achieved_is_broken():
         for _ in range(4):
             achieved = set(puzzle.goal.on) & set(state.on)
             for asked in RULES["variant"].every(state.names):
-                made = world.spared(state, asked)
-                changed += made != asked
-                after = world.step(state, made, Random(0)).state
+                spared = world.spared(state, asked)
+                changed += spared != asked
+                after = world.step(state, spared, Random(0)).state
                 assert achieved <= set(after.on)
             state = world.step(state, rng.choice(world.actions(state)), Random(0)).state
     assert changed > 100

@@ -48,18 +48,18 @@ VARIANT = {
 }
 
 
-@pytest.mark.parametrize(("text", "made"), VARIANT.items())
-def test_the_variant_moves_whole_piles(text, made):
+@pytest.mark.parametrize(("text", "after"), VARIANT.items())
+def test_the_variant_moves_whole_piles(text, after):
     blocks = world()
     step = blocks.step(START, action(text), Random(0))
-    if isinstance(made, str):
-        assert made in step.obstacle
+    if isinstance(after, str):
+        assert after in step.obstacle
         assert blocks.feasible(START, action(text)) == step.obstacle
         assert step.state == START
     else:
         assert blocks.feasible(START, action(text)) is None
         assert step.obstacle is None
-        assert step.state.below == {**START.below, **made}
+        assert step.state.below == {**START.below, **after}
 
 
 def test_an_action_whose_effect_holds_changes_nothing():
@@ -83,14 +83,14 @@ STANDARD = {
 }
 
 
-@pytest.mark.parametrize(("text", "made"), STANDARD.items())
-def test_a_hand_takes_clear_blocks_by_the_standard_rules(text, made):
+@pytest.mark.parametrize(("text", "after"), STANDARD.items())
+def test_a_hand_takes_clear_blocks_by_the_standard_rules(text, after):
     step = world(rules="standard").step(START, action(text), Random(0))
-    if isinstance(made, str):
-        assert made in step.obstacle
+    if isinstance(after, str):
+        assert after in step.obstacle
         assert step.state == START
     else:
-        assert (tuple(step.state.below), step.state.held) == made
+        assert (tuple(step.state.below), step.state.held) == after
 
 
 HANDLESS = {
@@ -106,15 +106,15 @@ HANDLESS = {
 }
 
 
-@pytest.mark.parametrize(("text", "made"), HANDLESS.items())
-def test_without_a_hand_one_clear_block_is_moved(text, made):
+@pytest.mark.parametrize(("text", "after"), HANDLESS.items())
+def test_without_a_hand_one_clear_block_is_moved(text, after):
     step = world(rules="handless").step(START, action(text), Random(0))
-    if isinstance(made, str):
-        assert made in step.obstacle
+    if isinstance(after, str):
+        assert after in step.obstacle
         assert step.state == START
     else:
         assert step.obstacle is None
-        assert step.state.below == {**START.below, **made}
+        assert step.state.below == {**START.below, **after}
         again = world(rules="handless").step(step.state, action(text), Random(0))
         assert (again.state, again.obstacle is None) == (step.state, False)
 
@@ -248,14 +248,17 @@ PREDICTED = {
 }
 
 
-@pytest.mark.parametrize(("claimed", "made"), PREDICTED.items())
-def test_predictions_are_read_as_states_that_are_possible(claimed, made):
+@pytest.mark.parametrize(("claimed", "expected"), PREDICTED.items())
+def test_predictions_are_read_as_states_that_are_possible(claimed, expected):
     start = Blocks.of({"a": TABLE, "b": "a", "c": TABLE})
     model = world((("a", "b"),), start=start).state_model
     text = '{{"a":"{}","b":"{}","c":"{}"}}'.format(*claimed)
     constraint_of(model.answer)
     state, refused = model.read(start, parse(model.answer, text))
-    assert ([state.below[block] for block in "abc"], list(refused)) == (list(made[:3]), made[3])
+    assert ([state.below[block] for block in "abc"], list(refused)) == (
+        list(expected[:3]),
+        expected[3],
+    )
     assert all(state.base(block) for block in "abc")
 
 

@@ -133,15 +133,15 @@ def test_generation_that_fails_names_the_game(cache, tmp_path, monkeypatch, scri
 @pytest.fixture
 def slow_making(cache, monkeypatch):
     """Makes empty games slowly, and records who made which."""
-    made = []
+    names = []
 
     def generate(name, *, kind, level, seed, file):
-        made.append((name, kind, level, seed))
+        names.append((name, kind, level, seed))
         time.sleep(0.05)
         file.write_bytes(b"game")
 
     monkeypatch.setattr(textworld_making, "generate_apart", generate)
-    return made
+    return names
 
 
 MADE = ("cooking-2-1", KITCHEN, 2, 1)

@@ -37,25 +37,25 @@ small = pytest.fixture(scope="module")(small_llama)
 def model(request, tmp_path_factory):
     """A model of transformers, and the folder that it was saved to."""
     folder = tmp_path_factory.mktemp(request.param)
-    made = peer(request.param)
-    made.save_pretrained(folder)
-    return made, folder
+    network = peer(request.param)
+    network.save_pretrained(folder)
+    return network, folder
 
 
 def lessons(count=16, seed=0):
     """Lessons with common beginnings, two of one prompt, and an answer that begins another one."""
     rng = Random(seed)
     base = [rng.randrange(WORDS) for _ in range(150)]
-    made = []
+    drawn = []
     for number in range(count):
         prompt = base[: rng.choice([20, 90, 150])]
         prompt += [rng.randrange(WORDS) for _ in range(rng.randrange(30))]
         answer = [rng.randrange(WORDS) for _ in range(rng.randrange(1, 8))]
         weights = tuple(rng.choice([FORCED, 1.0]) for _ in answer)
-        made.append(lesson(prompt, answer, weights, role="ab"[number % 2]))
-    first = made[0].prompt
+        drawn.append(lesson(prompt, answer, weights, role="ab"[number % 2]))
+    first = drawn[0].prompt
     return [
-        *made,
+        *drawn,
         lesson(first, (5, 6, 7)),
         lesson(first, (5, 6), (1.0, FORCED), importance=3.0),
         lesson(first, (5, 6), (0.5, 0.25)),
@@ -96,20 +96,20 @@ def test_equal_beginnings_are_there_once():
 
 @pytest.mark.parametrize("longest", [50, 120, 400])
 def test_every_target_has_its_whole_lesson_before_it(longest):
-    made = lessons(30)
-    rows = pack(made, longest_row=longest, multiple=2)
+    taught = lessons(30)
+    rows = pack(taught, longest_row=longest, multiple=2)
     assert len(rows) % 2 == 0
-    found = {}
+    targets = {}
     for row in rows:
         for source, target, number, place in zip(
             row.sources, row.targets, row.lessons, row.places, strict=True
         ):
             path = [node for node in range(source + 1) if source < row.ends[node]]
             assert [row.depths[node] for node in path] == list(range(len(path)))
-            found[number, place] = [row.tokens[node] for node in path] + [target]
-    for number, whole in enumerate(made):
+            targets[number, place] = [row.tokens[node] for node in path] + [target]
+    for number, whole in enumerate(taught):
         for place in range(len(whole.answer)):
-            assert found[number, place] == [*whole.prompt, *whole.answer[: place + 1]]
+            assert targets[number, place] == [*whole.prompt, *whole.answer[: place + 1]]
 
 
 def test_rows_are_of_one_size():
@@ -125,13 +125,13 @@ def test_rows_are_of_one_size():
 def test_loss_and_gradients_are_those_of_transformers(model, monkeypatch, block):
     monkeypatch.setattr(attention, "BLOCK", block)
     peer, folder = model
-    made = lessons()
+    taught = lessons()
     peer.zero_grad()
-    expected = peer_loss(peer, made)
+    expected = peer_loss(peer, taught)
     expected.backward()
     network = opened(folder)
     gradient = network.learned.gradient()
-    rows, room = pack(made, longest_row=200), network.room()
+    rows, room = pack(taught, longest_row=200), network.room()
     assert len(rows) > 1
     loss = sum(network.teach(row, room=room, gradient=gradient, scale=0.5).loss for row in rows)
     assert loss == pytest.approx(expected.item(), rel=2e-5)
@@ -148,11 +148,11 @@ def test_loss_and_gradients_are_those_of_transformers(model, monkeypatch, block)
 def test_a_row_judges_like_single_questions(model):
     peer, folder = model
     network = opened(folder)
-    made = lessons()
-    for row in pack(made):
+    taught = lessons()
+    for row in pack(taught):
         judged = network.judge(row, room=network.room())
         for number, place, right in zip(row.lessons, row.places, judged.right, strict=True):
-            lesson = made[number]
+            lesson = taught[number]
             read = torch.tensor([lesson.prompt + lesson.answer[:place]])
             assert right == (int(peer(read).logits[0, -1].argmax()) == lesson.answer[place])
 
@@ -188,11 +188,11 @@ def test_the_bundled_model_is_that_of_transformers(tokenizer):
 
     folder = resolve("smollm2-135m-instruct").path
     chat = (Message("system", "Be short."), Message("user", "Say hello."))
-    made = [tokenizer.lesson("r", chat, answer) for answer in ("Hello!", "Hello there", "No.")]
-    expected = peer_loss(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), made)
+    taught = [tokenizer.lesson("r", chat, answer) for answer in ("Hello!", "Hello there", "No.")]
+    expected = peer_loss(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), taught)
     for dtype, within in ((torch.float32, 2e-5), (torch.bfloat16, 0.02)):
         network = opened(folder, LowRank, dtype=dtype, rank=4, alpha=4, seed=0)
-        loss = sum(network.judge(row, room=network.room()).loss for row in pack(made))
+        loss = sum(network.judge(row, room=network.room()).loss for row in pack(taught))
         assert loss == pytest.approx(expected.item(), rel=within)
 
 
@@ -223,11 +223,11 @@ def test_peft_reads_what_is_written(model, tmp_path):
     theirs = peft.PeftModel.from_pretrained(
         AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), tmp_path / "adapter"
     )
-    made = lessons()
-    loss = sum(network.judge(row, room=network.room()).loss for row in pack(made))
-    assert loss == pytest.approx(peer_loss(theirs, made).item(), rel=2e-5)
+    taught = lessons()
+    loss = sum(network.judge(row, room=network.room()).loss for row in pack(taught))
+    assert loss == pytest.approx(peer_loss(theirs, taught).item(), rel=2e-5)
     plain = opened(folder)
-    unchanged = sum(plain.judge(row, room=plain.room()).loss for row in pack(made))
+    unchanged = sum(plain.judge(row, room=plain.room()).loss for row in pack(taught))
     assert loss != pytest.approx(unchanged, rel=0.01)
 
 
@@ -313,10 +313,10 @@ def tokenizer():
 
 
 def test_weights_of_tokens_by_hand(tokenizer):
-    made = tokenizer.lesson("r", (Message("user", "Possible?"),), '{"ok":true,"n":3}')
-    spelled = [tokenizer.decode([token]) for token in made.answer]
+    taught = tokenizer.lesson("r", (Message("user", "Possible?"),), '{"ok":true,"n":3}')
+    spelled = [tokenizer.decode([token]) for token in taught.answer]
     # The comma behind a value is a token of its own or part of the quote that begins the next key.
-    assert list(zip(spelled, made.weights, strict=True)) == [
+    assert list(zip(spelled, taught.weights, strict=True)) == [
         ('{"', FORCED),
         ("ok", FORCED),
         ('":', FORCED),
@@ -332,17 +332,17 @@ def test_weights_of_tokens_by_hand(tokenizer):
 
 def test_names_that_spell_special_tokens_teach_no_special_tokens(tokenizer):
     name = "room <|im_end|>"
-    made = tokenizer.lesson("r", (Message("user", name),), f'{{"go":"{name}"}}')
+    odd = tokenizer.lesson("r", (Message("user", name),), f'{{"go":"{name}"}}')
     like = tokenizer.lesson("r", (Message("user", "room"),), '{"go":"room"}')
     specials = set(range(17))
-    assert [token for token in made.prompt if token in specials] == [
+    assert [token for token in odd.prompt if token in specials] == [
         token for token in like.prompt if token in specials
     ]
-    assert tokenizer.decode(made.prompt).endswith(f"{name}<|im_end|>\n<|im_start|>assistant\n")
-    assert tokenizer.decode(made.answer) == f'{{"go":"{name}"}}<|im_end|>'
-    assert specials.isdisjoint(made.answer[:-1])
-    spelled = [tokenizer.decode([token]) for token in made.answer]
-    decide = [text for text, weight in zip(spelled, made.weights, strict=True) if weight == 1.0]
+    assert tokenizer.decode(odd.prompt).endswith(f"{name}<|im_end|>\n<|im_start|>assistant\n")
+    assert tokenizer.decode(odd.answer) == f'{{"go":"{name}"}}<|im_end|>'
+    assert specials.isdisjoint(odd.answer[:-1])
+    spelled = [tokenizer.decode([token]) for token in odd.answer]
+    decide = [text for text, weight in zip(spelled, odd.weights, strict=True) if weight == 1.0]
     assert "".join(decide).startswith(name)
 
 
@@ -370,7 +370,7 @@ def test_prompts_are_what_transformers_makes_of_them(tokenizer, domain, words):
 
 async def test_a_lesson_is_what_the_engine_reads_and_writes(engine, tokenizer):
     chat = (Message("system", "Be short."), Message("user", "Say hello."))
-    made = tokenizer.lesson("r", chat, "Hello!")
-    assert made.prompt == engine.encode(chat).token_ids
-    assert made.answer == engine.choice_tokens("Hello!")
-    assert made.weights == (1.0,) * len(made.answer)
+    taught = tokenizer.lesson("r", chat, "Hello!")
+    assert taught.prompt == engine.encode(chat).token_ids
+    assert taught.answer == engine.choice_tokens("Hello!")
+    assert taught.weights == (1.0,) * len(taught.answer)

@@ -344,8 +344,8 @@ def test_seeds_of_exams_are_no_seeds_of_batches(course, exam):
 
 @pytest.mark.slow
 def test_batches_made_ahead_are_those_that_one_would_make():
-    with closing(Ahead(partial(counting_from, 5), processes=1)) as made:
-        assert [made(batch) for batch in (3, 4, 9)] == [8, 9, 14]
+    with closing(Ahead(partial(counting_from, 5), processes=1)) as batches:
+        assert [batches(batch) for batch in (3, 4, 9)] == [8, 9, 14]
 
 
 def counting_from(start):

@@ -19,14 +19,14 @@ MISPRINT = ("ReAct, GPT-4o", 37.4, 10.57)
 def printed(table="table1"):
     """Label -> (the figures that are printed, the counts among them)."""
     rows = {row.label: row.published for row in PAPER.table(table).rows if row.published}
-    found = {label: COUNTS.fullmatch(figures["accuracy"]) for label, figures in rows.items()}
-    return {label: (rows[label], cells) for label, cells in found.items() if cells}
+    counts = {label: COUNTS.fullmatch(figures["accuracy"]) for label, figures in rows.items()}
+    return {label: (rows[label], cells) for label, cells in counts.items() if cells}
 
 
 @pytest.mark.parametrize("label", printed())
 def test_table_1_prints_rates_and_intervals_of_its_counts(label):
-    _, found = printed()[label]
-    share, successes, n, low, high = (float(text) for text in found.groups())
+    _, counts = printed()[label]
+    share, successes, n, low, high = (float(text) for text in counts.groups())
     again = proportion(int(successes), int(n), interval="wald")
     expected = [round(100 * share, 1) for share in (again.value, again.low, again.high)]
     assert [share, low, high] == expected
@@ -36,9 +36,9 @@ def test_table_1_prints_rates_and_intervals_of_its_counts(label):
     "label", [label for label, (cells, _) in printed().items() if "p" in cells]
 )
 def test_table_1_prints_tests_and_odds_of_its_counts(label):
-    figures, found = printed()[label]
+    figures, counted = printed()[label]
     _, other = printed()[f"DRIP, {label.partition(', ')[2]}"]
-    drip, this = (Counts(int(counts[2]), int(counts[3])) for counts in (other, found))
+    drip, this = (Counts(int(counts[2]), int(counts[3])) for counts in (other, counted))
     bound = float(figures["p"].split()[-1])
     p = fisher(drip, this).value
     assert p < bound if "<" in figures["p"] else p > bound

@@ -184,9 +184,9 @@ async def test_a_wrong_item_is_dropped_or_has_another_block_or_another_verb():
             for seed in range(60)
         }
 
-    found = {kind: await written(unit="item", mistakes=[kind]) for kind in kinds}
-    found["any"] = await written()
-    assert found == {
+    items = {kind: await written(unit="item", mistakes=[kind]) for kind in kinds}
+    items["any"] = await written()
+    assert items == {
         **{kind: set(written) for kind, written in kinds.items()},
         "any": {item for written in kinds.values() for item in written},
     }
@@ -338,6 +338,6 @@ async def test_a_decomposition_that_is_refused_is_asked_for_in_another_way():
         f"Goal: Block i is on block c.{asked}",
         f"Goal: {SECTION_4_1_4.goal}{asked}",
     ]
-    found = [request.prompt[1].content for request in engine.requests]
-    assert found == [*ways, *ways[1:], ways[0]]
+    prompts = [request.prompt[1].content for request in engine.requests]
+    assert prompts == [*ways, *ways[1:], ways[0]]
     assert [request.sampling.temperature for request in engine.requests] == [0.0, 0.7, 0.7] * 2

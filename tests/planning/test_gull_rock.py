@@ -39,11 +39,11 @@ def game(story):
 
 
 def test_the_walkthrough_wins_all_points(game):
-    made, rewards = game.begin(), []
+    transition, rewards = game.begin(), []
     for action in game.walkthrough:
-        made = game.step(made.state, action)
-        rewards.append(made.reward)
-    assert made.ending is Ending.VICTORY
+        transition = game.step(transition.state, action)
+        rewards.append(transition.reward)
+    assert transition.ending is Ending.VICTORY
     paid = dict(zip(game.walkthrough, rewards, strict=True))
     assert {action: reward for action, reward in paid.items() if reward} == {
         "read logbook": 5.0,
@@ -74,9 +74,9 @@ def test_it_has_rooms_doors_and_containers():
     ],
 )
 def test_ways_to_die(game, way, ending):
-    made = played(game, *way)
-    assert made.ending is ending
-    assert ("*** You have died ***" in made.text) == (ending is Ending.FAILURE)
+    transition = played(game, *way)
+    assert transition.ending is ending
+    assert ("*** You have died ***" in transition.text) == (ending is Ending.FAILURE)
 
 
 def test_light_decides_what_is_seen_and_whether_the_ledge_kills(game):

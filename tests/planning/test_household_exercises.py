@@ -101,14 +101,14 @@ def test_slips_are_any_action(tmp_path, monkeypatch):
 
 
 def test_right_answers_bring_the_expert_nearer():
-    found = made()
-    assert len(found) > 100
-    for exercise in found:
+    drawn = made()
+    assert len(drawn) > 100
+    for exercise in drawn:
         assert exercise.grade(exercise.answer).right
         assert exercise.grade(exercise.answer).brief == exercise.brief == exercise.answer
-    assert {exercise.kinds["home"] for exercise in found} == {"seen"}
-    assert {exercise.kinds["class"] for exercise in found} == {"simple", "comp"}
-    assert len({exercise.prompt[0] for exercise in found}) > 25
+    assert {exercise.kinds["home"] for exercise in drawn} == {"seen"}
+    assert {exercise.kinds["class"] for exercise in drawn} == {"simple", "comp"}
+    assert len({exercise.prompt[0] for exercise in drawn}) > 25
 
 
 def test_right_and_known_by_hand(tmp_path):
@@ -138,16 +138,16 @@ def test_right_and_known_by_hand(tmp_path):
 
 
 def test_what_is_held_out_is_never_taught():
-    found = made(40, held_out=True)
-    assert {(exercise.kinds["home"], exercise.kinds["class"]) for exercise in found} == {
+    drawn = made(40, held_out=True)
+    assert {(exercise.kinds["home"], exercise.kinds["class"]) for exercise in drawn} == {
         *(("seen", name) for name in ("novel-simple", "novel-comp-2", "novel-comp-3")),
         *(
             ("unseen", name)
             for name in ("simple", "comp", "novel-simple", "novel-comp-2", "novel-comp-3")
         ),
     }
-    assert {exercise.kinds["thing"] for exercise in found} == {"seen", "unseen"}
-    assert not {exercise.prompt[0] for exercise in found} & {
+    assert {exercise.kinds["thing"] for exercise in drawn} == {"seen", "unseen"}
+    assert not {exercise.prompt[0] for exercise in drawn} & {
         exercise.prompt[0] for exercise in made()
     }
 

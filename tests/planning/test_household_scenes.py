@@ -142,9 +142,9 @@ def test_things_lie_on_floors_without_properties(tmp_path):
 def test_the_executor_puts_things_on_floors_without_properties(tmp_path):
     scene = read_scene(written(tmp_path, on_tiles()))
     task = own(scene, "put the kiwi in the freezer and the cup on the floor")
-    found = replay(task, scene, trajectory(task).actions)
-    assert found.refusal == ""
-    assert found.reached
+    execution = replay(task, scene, trajectory(task).actions)
+    assert execution.refusal == ""
+    assert execution.reached
 
 
 def test_a_floor_that_can_be_grabbed_is_no_place(tmp_path):
@@ -356,18 +356,18 @@ def test_the_executor_takes_a_plan_by_hand(tmp_path):
     goal = "put the kiwi on the bed and the cup in the freezer"
     tasks = (own(scene, goal, number=number) for number in range(1, 20))
     task = next(task for task in tasks if task.start.room == 1)
-    found = replay(task, scene, actions)
+    execution = replay(task, scene, actions)
     # The last action comes after the goal, so it is none of the episode.
-    assert [step.action for step in found.steps] == actions[:-1]
-    assert found.metrics == {
+    assert [step.action for step in execution.steps] == actions[:-1]
+    assert execution.metrics == {
         "executor_accepted": 12,
         "executor_refused": 0,
         "executor_refusal": "",
         "executor_reached": True,
     }
-    assert found.steps[3].lines == ("[FIND] <food_kiwi> (20)", "[GRAB] <food_kiwi> (20)")
-    assert found.steps[8].lines == ("[WALK] <cup> (21)",)
-    assert found.steps[11].lines == ("[PUTIN] <cup> (21) <freezer> (10)",)
+    assert execution.steps[3].lines == ("[FIND] <food_kiwi> (20)", "[GRAB] <food_kiwi> (20)")
+    assert execution.steps[8].lines == ("[WALK] <cup> (21)",)
+    assert execution.steps[11].lines == ("[PUTIN] <cup> (21) <freezer> (10)",)
     # What the rules of this project refuse changes nothing, and is not asked.
     assert replay(task, scene, ["grab the kiwi", "fly"]).steps == ()
     assert not replay(task, scene, actions[:6]).reached
@@ -379,11 +379,11 @@ def test_a_refusal_is_told_with_its_reason(tmp_path):
     task = own(scene, "put the cup on the bed and the tray in the freezer", hands=2)
     way = [] if task.start.room == 0 else ["walk to the dining room"]
     actions = [*way, "walk to the table", "grab the cup", "grab the tray", "walk to the freezer"]
-    found = replay(task, scene, [*actions, "open the freezer", "close the freezer"])
-    assert found.metrics["executor_accepted"] == len(actions)
-    assert found.metrics["executor_refused"] == 1
-    assert found.refusal.startswith("open the freezer: ")
-    assert "does not have a free hand" in found.refusal
+    execution = replay(task, scene, [*actions, "open the freezer", "close the freezer"])
+    assert execution.metrics["executor_accepted"] == len(actions)
+    assert execution.metrics["executor_refused"] == 1
+    assert execution.refusal.startswith("open the freezer: ")
+    assert "does not have a free hand" in execution.refusal
 
 
 @needs_extra
@@ -407,10 +407,10 @@ def test_the_executor_takes_every_plan_of_the_expert_in_the_packaged_scene():
         for number in range(1, 7):
             task = maker.task(name, number, seed=11)
             actions = trajectory(task).actions
-            found = replay(task, scene, actions)
-            assert found.refusal == ""
-            assert len(found.steps) == len(actions)
-            assert found.reached
+            execution = replay(task, scene, actions)
+            assert execution.refusal == ""
+            assert len(execution.steps) == len(actions)
+            assert execution.reached
 
 
 def ran(planner, *settings):

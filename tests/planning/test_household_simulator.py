@@ -69,7 +69,7 @@ def test_every_action_of_states_on_the_way_to_the_goal(goal, hands):
 def test_one_rollout_returns_what_its_walk_returns(tmp_path):
     rules = own_task(flat(tmp_path), "the apple on the table", limit=90).rules
     simulator = Simulator(rules)
-    found = Counter()
+    returns = Counter()
     for seed in range(60):
         state = rules.start(Random(seed))
         value = simulator.rollout(state, depth=80, gamma=0.9, rng=Random(seed))
@@ -80,8 +80,8 @@ def test_one_rollout_returns_what_its_walk_returns(tmp_path):
                 expected = 0.9**number
                 break
         assert value == pytest.approx(expected)
-        found[value > 0] += 1
-    assert min(found[True], found[False]) > 5
+        returns[value > 0] += 1
+    assert min(returns[True], returns[False]) > 5
 
 
 def test_a_rollout_from_the_end_is_worth_nothing(tmp_path):

@@ -91,39 +91,39 @@ def test_a_home_without_tasks_of_a_class_says_so(tmp_path):
 
 def lengths(tasks):
     """Class -> lengths of the expert's ways, each of which reaches its goal within 30 steps."""
-    found = {}
+    steps = {}
     for task in tasks:
-        made = trajectory(task)
-        state = made.states[0]
-        for expected, action in zip(made.states, made.actions, strict=True):
+        way = trajectory(task)
+        state = way.states[0]
+        for expected, action in zip(way.states, way.actions, strict=True):
             assert state == expected
             state = task.rules.after(state, action)
         assert task.rules.success(state)
-        assert len(made.actions) <= 30
-        assert len(made.actions) == Expert(task.rules).length(task.start)
-        found.setdefault((task.name.split()[0], task.name.split()[1]), []).append(len(made.actions))
-    return found
+        assert len(way.actions) <= 30
+        assert len(way.actions) == Expert(task.rules).length(task.start)
+        steps.setdefault((task.name.split()[0], task.name.split()[1]), []).append(len(way.actions))
+    return steps
 
 
 @pytest.mark.parametrize("home", BUNDLED)
 def test_the_expert_reaches_every_goal_in_few_steps(home):
     maker = TaskMaker(bundled_home(home))
-    found = lengths(maker.task(name, n, seed=5) for name in CLASSES for n in range(1, 21))
-    for (_, name), some in found.items():
+    steps = lengths(maker.task(name, n, seed=5) for name in CLASSES for n in range(1, 21))
+    for (_, name), some in steps.items():
         assert mean(some) <= MEANS[name]
 
 
 @pytest.mark.slow
 def test_the_expert_reaches_every_goal_of_the_evaluation():
     makers = [TaskMaker(bundled_home(home)) for home in BUNDLED]
-    found = lengths(
+    steps = lengths(
         maker.task(name, number, seed=1)
         for maker in makers
         for name in CLASSES
         for number in range(1, EVALUATED + 1)
     )
-    assert len(found) == 10
-    for (_, name), some in found.items():
+    assert len(steps) == 10
+    for (_, name), some in steps.items():
         assert len(some) == EVALUATED
         assert mean(some) <= MEANS[name]
 

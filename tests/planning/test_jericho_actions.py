@@ -97,10 +97,10 @@ def test_actions_are_one_for_each_change_and_ending(tmp_path, offline):
     assert "transcript" not in commands
     # `s`, `south` and `southeast` mark the same; `zap` stops the machine; `down` and `west` change
     # no object, but one loses and the other wins.
-    found = finder.chosen(first, commands)
-    assert (len(found.actions), found.untried) == (4, 0)
-    assert {each[0] for each in found.actions} == {"s", "t", "d", "w"}
-    assert finder.chosen(first, commands[::-1]) == found
+    chosen = finder.chosen(first, commands)
+    assert (len(chosen.actions), chosen.untried) == (4, 0)
+    assert {each[0] for each in chosen.actions} == {"s", "t", "d", "w"}
+    assert finder.chosen(first, commands[::-1]) == chosen
 
 
 def test_what_stops_the_machine_hides_no_other_command(tmp_path):
@@ -118,9 +118,9 @@ def test_the_things_of_a_real_game_are_found_offline(kitchen, offline):
     assert {"all", "cookbook", "knife", "table", "purple potato", "red bell pepper"} <= set(names)
     # "Which do you mean, the red potato or the red bell pepper?"
     assert not {"red", "pepper", "potato", "raw"} & set(names)
-    found = finder.chosen(first, [f"take {name}" for name in names]).actions
-    assert "take knife" in found
-    assert "take table" not in found
+    chosen = finder.chosen(first, [f"take {name}" for name in names]).actions
+    assert "take knife" in chosen
+    assert "take table" not in chosen
     # The recipe says which of the two earns a point, and the potato is cooked either way.
     cooked = finder.chosen(first, [f"cook red potato with {heat}" for heat in ("oven", "stove")])
     assert len(cooked.actions) == 2

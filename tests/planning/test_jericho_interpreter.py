@@ -139,12 +139,12 @@ def test_things_nearby_are_found_if_the_package_exports_another_util(toy, monkey
     things = [thing(0, ""), thing(1, "room", child=2, sibling=5), thing(2, "self", 3, 4)]
     things += [thing(3, "key"), thing(4, "box"), thing(5, "moon")]
     monkeypatch.setattr(jericho, "util", ctypes.util, raising=False)
-    for name, found in {
+    for name, nearby in {
         "get_player_object": things[2],
         "get_player_location": things[1],
         "get_world_objects": things,
     }.items():
-        monkeypatch.setattr(toy._machine._env, name, lambda found=found: found)
+        monkeypatch.setattr(toy._machine._env, name, lambda nearby=nearby: nearby)
     assert toy._machine.nearby(toy.begin().state) == ["key", "box"]
 
 

@@ -26,12 +26,12 @@ HIGHER = {
 
 def files():
     """Every module of ours -> its file."""
-    found = {}
+    paths = {}
     for layer in LAYERS.values():
         for path in layer.rglob("*.py"):
             parts = path.relative_to(layer.parent).with_suffix("").parts
-            found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+            paths[".".join(parts).removesuffix(".__init__")] = path
+    return paths
 
 
 FILES = files()

@@ -282,7 +282,7 @@ async def test_how_answers_in_free_words_are_drawn(tmp_path):
     authors = {"top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.3}
     few = {"simulations": 2, "moves": 1, "position_samples": 2, "examples": 0}
     await run("llm-mcts", task, engine=engine, prior="cosine-each", **authors, **few)
-    found = {
+    samplings = {
         request.role: (
             request.sampling.temperature,
             request.sampling.top_p,
@@ -291,7 +291,7 @@ async def test_how_answers_in_free_words_are_drawn(tmp_path):
         )
         for request in engine.requests
     }
-    assert found == {"prior": (0.6, 0.9, 0.5, 0.3), "position": (0.5, 0.9, 0.5, 0.3)}
+    assert samplings == {"prior": (0.6, 0.9, 0.5, 0.3), "position": (0.5, 0.9, 0.5, 0.3)}
 
 
 # LLM-MCTS+ ---------------------------------------------------------------------------------------

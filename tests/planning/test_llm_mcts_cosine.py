@@ -63,8 +63,8 @@ def test_the_papers_formula_by_hand():
 
 def test_the_authors_formula_by_hand():
     # exp(5) : 1 : exp(3) = 0.87560 : 0.00590 : 0.11850, and exp(3) : exp(4) : exp(5).
-    found = np.exp(log_policy_of_each(SIMILAR, scale=5.0))
-    assert found == pytest.approx([0.48282, 0.12531, 0.39187], abs=1e-5)
+    shares = np.exp(log_policy_of_each(SIMILAR, scale=5.0))
+    assert shares == pytest.approx([0.48282, 0.12531, 0.39187], abs=1e-5)
     sharp = log_policy_of_each(np.array([[1.0, -1.0]]), scale=1e4)
     assert sharp == [0.0, -2e4]
 
@@ -156,29 +156,29 @@ class Words(ScriptedEngine):
     async def embed(self, texts, *, role="embed"):
         self.embedded.append(tuple(texts))
         words = ("Put", "apple", "inside", "fridge")
-        found = (re.findall(r"\w+", text) for text in texts)
-        return np.array([[float(word in text) for word in words] for text in found])
+        words_of_texts = (re.findall(r"\w+", text) for text in texts)
+        return np.array([[float(word in text) for word in words] for text in words_of_texts])
 
 
 async def test_the_most_similar_instructions():
     engine = Words({})
-    found = await similar_instances(APPLE, k=3, engine=engine)
+    examples = await similar_instances(APPLE, k=3, engine=engine)
     # Of instructions with the same of these words, the first comes first.
-    assert [instruction_of(example) for example in found] == [
+    assert [instruction_of(example) for example in examples] == [
         "Put one apple inside the fridge and one folder on the bed.",
         "Put one chocolate syrup on the coffee table and one apple inside the fridge.",
         "Put one bar soap inside the bathroom cabinet and one apple inside the fridge.",
     ]
     assert len(engine.embedded[0]) == 201
     numbers = {f"seen training {number}" for number in prompt_numbers(seed=1)}
-    assert {example.task.name for example in found} <= numbers
+    assert {example.task.name for example in examples} <= numbers
 
 
 async def test_examples_are_laid_out_like_a_question():
-    found = await similar_instances(APPLE, k=2, engine=Words({}))
-    examples = worked_examples(found)
+    instances = await similar_instances(APPLE, k=2, engine=Words({}))
+    examples = worked_examples(instances)
     assert [action for _, action in examples] == ["walk to the bedroom", "walk to the fridge"]
-    for (question, action), example, share in zip(examples, found, (1 / 4, 3 / 4), strict=True):
+    for (question, action), example, share in zip(examples, instances, (1 / 4, 3 / 4), strict=True):
         step = int(share * len(example.actions))
         world, state = Household(example.task), example.states[step]
         past = tuple(Turn("", str(done)) for done in example.actions[:step])
@@ -202,14 +202,14 @@ def test_examples_follow_the_goal_and_precede_it(wording):
 
 @pytest.mark.slow
 async def test_the_bundled_model_answers(engine):
-    found = await similar_instances(APPLE, k=3, engine=engine)
-    assert all("apple" in instruction_of(example) for example in found)
+    examples = await similar_instances(APPLE, k=3, engine=engine)
+    assert all("apple" in instruction_of(example) for example in examples)
     task = TaskMaker(bundled_home("unseen")).task("simple", 1, seed=1)
     world = Household(task)
     asked = Situation(
         (), world.observe(task.start), tuple(map(str, task.rules.actions(task.start)))
     )
-    wording = ActWording(world, examples=worked_examples(found))
+    wording = ActWording(world, examples=worked_examples(examples))
     shares = {}
     for kind in ("cosine", "cosine-each"):
         policy = make_policy(kind, Engines(engine), wording=wording, mixture=0.5, seed=3)

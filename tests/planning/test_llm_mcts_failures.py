@@ -77,8 +77,8 @@ def test_a_run_has_the_class_of_most_of_its_lost_actions(world):
 
 async def test_runs_say_why_they_failed(tmp_path):
     task = tiny_task(tmp_path)
-    found = await run("llm-mcts-policy", task, prior="uniform", moves=1)
-    assert found.metrics["failure"] in {"policy", "model", "search", "time"}
+    outcome = await run("llm-mcts-policy", task, prior="uniform", moves=1)
+    assert outcome.metrics["failure"] in {"policy", "model", "search", "time"}
     assert (await run("llm-mcts-plus", task, roles="rules")).metrics["failure"] is None
 
 

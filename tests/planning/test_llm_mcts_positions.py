@@ -142,7 +142,7 @@ async def test_right_rules_say_the_law(rules):
 async def test_a_wrong_belief_stays_at_one_place(kind):
     """Errors that stay put a thing where it never lies and is not wanted, in all samples."""
     rules = own_task("seen", "an apple in the fridge and the book on the sofa").rules
-    found = Counter()
+    counts = Counter()
     for seed in range(60):
         asked = oracle(rules, seed=seed, rate=0.0, kind="systematic")
         prior = await state_prior(rules, kind, engine=ScriptedEngine({}), oracle=asked)
@@ -150,9 +150,9 @@ async def test_a_wrong_belief_stays_at_one_place(kind):
             assert sorted(prior[thing])[-2:] == [FLOOR, 1.0]
             place = prior[thing].index(1.0)
             assert not bundled_home("seen").law[rules.home.things.index(rules.things[thing])][place]
-            found[thing, rules.home.places[place].name] += 1
-    assert found[0, "fridge"] == found[1, "sofa"] == 0
-    assert len(found) > 16
+            counts[thing, rules.home.places[place].name] += 1
+    assert counts[0, "fridge"] == counts[1, "sofa"] == 0
+    assert len(counts) > 16
 
 
 async def test_independent_errors_are_of_single_samples():

@@ -43,8 +43,8 @@ async def pi(asked, question):
 
 
 def wrong_one(policy):
-    (found,) = [action for action, p in policy.items() if p == pytest.approx(0.7)] or [None]
-    return found
+    (wrong,) = [action for action, p in policy.items() if p == pytest.approx(0.7)] or [None]
+    return wrong
 
 
 def is_a_share_of(rate, number, count):
@@ -101,9 +101,9 @@ async def test_the_share_of_wrong_situations(kind, rate):
 
 async def test_wrong_actions_are_any_of_the_others():
     asked = oracle(rate=0.0)
-    found = Counter([wrong_one(await pi(asked, choice(index))) for index in range(2000)])
-    assert found.keys() == set(ACTIONS) - {RIGHT}
-    assert min(found.values()) > 400
+    counts = Counter([wrong_one(await pi(asked, choice(index))) for index in range(2000)])
+    assert counts.keys() == set(ACTIONS) - {RIGHT}
+    assert min(counts.values()) > 400
 
 
 async def test_systematic_errors_stay():
@@ -180,14 +180,14 @@ def test_several_hidden_things_are_all_where_they_are_likeliest(tmp_path):
     belief = Belief.at_start(
         rules, [(1.0, 0.0, 1.0, 0.0)] * 2, rules.observe(State(0, NOWHERE, 0, (), ((), (), (), ())))
     )
-    found = likeliest(belief, expert)
-    assert found.places == ((0, 1), (), (), ())
+    filled = likeliest(belief, expert)
+    assert filled.places == ((0, 1), (), (), ())
     alike = [
         belief.certain.with_thing(0, place).with_thing(1, other)
         for place in (FRIDGE, CHEST)
         for other in (FRIDGE, CHEST)
     ]
-    assert expert.length(found) == min(map(expert.length, alike))
+    assert expert.length(filled) == min(map(expert.length, alike))
 
 
 @pytest.mark.parametrize("home", ["seen", "unseen"])
@@ -219,7 +219,7 @@ def test_who_follows_the_right_actions_reaches_every_goal(home, known):
 def test_situations_are_what_an_oracle_may_depend_on(tmp_path):
     task = own_task("seen", "two apples in the fridge and a book on the sofa")
     rules = task.rules
-    found = {}
+    facts_of = {}
     for seed in range(20):
         states = [
             state for state, *_ in walk(rules, rules.start(Random(seed)), steps=25, seed=seed)
@@ -237,8 +237,8 @@ def test_situations_are_what_an_oracle_may_depend_on(tmp_path):
                 *(state.room, state.at, state.held, belief.opened, belief.unseen),
                 tuple(sorted(where.items())),
             )
-            assert found.setdefault(situation_of(belief), facts) == facts
-    assert len(found) == len(set(found.values())) > 200
+            assert facts_of.setdefault(situation_of(belief), facts) == facts
+    assert len(facts_of) == len(set(facts_of.values())) > 200
 
 
 def test_things_that_no_goal_names_are_no_part_of_a_situation(tmp_path):

@@ -99,8 +99,8 @@ async def test_histories_of_actions_meet_in_one_node(tmp_path):
     to_the_hall = next(edge for edge in root.edges if str(edge.action) == "walk to the hall")
     (hall,) = to_the_hall.nodes
     # The pear is on the bench in one state of three, and in sight only there.
-    found = next(edge for edge in hall.edges if str(edge.action) == "walk to the pear")
-    assert 0 < found.visits <= hall.visits / 3
+    edge = next(edge for edge in hall.edges if str(edge.action) == "walk to the pear")
+    assert 0 < edge.visits <= hall.visits / 3
 
 
 async def test_actions_are_those_of_the_drawn_state(tmp_path):
@@ -180,16 +180,16 @@ def distances(rules, state):
             waiting += after[state]
             for following in after[state]:
                 before[following].append(state)
-    found = {state: 0 for state in after if rules.success(state)}
-    nearest = deque(found)
+    steps = {state: 0 for state in after if rules.success(state)}
+    nearest = deque(steps)
     while nearest:
         state = nearest.popleft()
         for previous in before[state]:
-            if previous not in found:
-                found[previous] = found[state] + 1
+            if previous not in steps:
+                steps[previous] = steps[state] + 1
                 nearest.append(previous)
-    assert found.keys() == after.keys()
-    return found
+    assert steps.keys() == after.keys()
+    return steps
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_goal_regression_is_the_shortest_way(tmp_path, goal, hands):
     task = tiny_task(tmp_path, goal, hands=hands)
     rules = task.rules
     value = GoalRegression(Expert(rules), rules, gamma=GAMMA)
-    found = distances(rules, task.start)
-    assert len(found) > 400
-    for state, n in found.items():
+    steps = distances(rules, task.start)
+    assert len(steps) > 400
+    for state, n in steps.items():
         if n:
             assert value.of(state) == pytest.approx(GAMMA ** (n - 1))
             # With n actions left there is time enough, with n - 1 there is not.

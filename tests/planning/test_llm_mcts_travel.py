@@ -127,12 +127,14 @@ def test_a_whole_level_at_once_gives_the_same_journey(seed, kind):
     """On the real graph, with wrong beliefs; also where the cap cuts a level."""
     where = TRAVEL.open("fly", TRAVEL.settings.read({"among": "mid", "problem": seed + 1}))
     for cap in (7, 1000):
-        found = []
+        searches = []
         for width in (1, 5, 1000):
             known = knowledge(where.graph, kind, seed=seed)
             narrow = asyncio.run(uniform_cost(known, where.pair, expansions=cap, width=width))
-            found.append((narrow.cities, narrow.expansions, narrow.reached, list(narrow.flights)))
-        assert found[0] == found[1] == found[2]
+            searches.append(
+                (narrow.cities, narrow.expansions, narrow.reached, list(narrow.flights))
+            )
+        assert searches[0] == searches[1] == searches[2]
 
 
 def test_a_level_is_asked_about_together():
@@ -213,13 +215,13 @@ def test_both_planners_are_wrong_about_the_same_cities(large):
     for start in names:
         for goal in names[:10]:
             best = large.graph.way(start, goal)
-            found = asyncio.run(way(Pair(start, goal)))
+            journey = asyncio.run(way(Pair(start, goal)))
             if set(best[:-1]) & set(wrong):
                 first = next(city for city in best if city in wrong)
                 place = best.index(first)
-                assert found[: place + 2] == (*best[: place + 1], wrong[first][0])
+                assert journey[: place + 2] == (*best[: place + 1], wrong[first][0])
             else:
-                assert found == best
+                assert journey == best
 
 
 def test_rules_without_errors_are_right(tmp_path):

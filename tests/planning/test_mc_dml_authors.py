@@ -33,10 +33,12 @@ class Deadly(GraphGame):
     """Its answer to what leads to `dead` is how Inform's stories tell a death."""
 
     async def step(self, state, action):
-        made = await super().step(state, action)
-        if made.ending is not LOST:
-            return made
-        return Transition(made.state, "*** You have died ***", made.reward, made.ending)
+        transition = await super().step(state, action)
+        if transition.ending is not LOST:
+            return transition
+        return Transition(
+            transition.state, "*** You have died ***", transition.reward, transition.ending
+        )
 
 
 def a_bait():
@@ -170,12 +172,12 @@ async def test_a_search_asks_with_the_set_absence():
     game = GraphGame(
         {"hall": actions, **{f"room {n}": {"x": ("won", 1.0, WON)} for n in range(21)}}
     )
-    found = {}
+    least = {}
     for absent in (-10, -5):
         engine = ScriptedEngine(
             {"reflection": "Next time, go another way and not this one."},
             score=lambda prompt, labels: [0.0] * len(labels),
         )
         outcome = await played(game, engine=engine, prior_absent=absent, moves=1)
-        found[absent] = min(option["prior"] for option in outcome.trace["moves"][0]["root"])
-    assert found[-5] > found[-10] > 0
+        least[absent] = min(option["prior"] for option in outcome.trace["moves"][0]["root"])
+    assert least[-5] > least[-10] > 0

@@ -53,8 +53,8 @@ def of_figures(table):
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_sweeps_and_published_figures_are_those_that_were_checked_against_the_paper(sweep):
     """Where a digest has to change, read the changed file beside the paper, then write it down."""
-    found = of_trials(sweep) | (of_figures(sweep) if sweep in PAPER.tables() else {})
-    assert found == read_golden("digests")[sweep]
+    digests = of_trials(sweep) | (of_figures(sweep) if sweep in PAPER.tables() else {})
+    assert digests == read_golden("digests")[sweep]
 
 
 def test_every_sweep_is_counted():

@@ -71,8 +71,8 @@ async def trap_after(simulations, **changes):
     prior, reflect = Asked(), Reflects()
     parts = search_parts(prior=prior, reflect=reflect, **changes)
     assert simulations % 2 == 0
-    found = await searched(a_trap(), changed(parts, simulations_per_action=simulations // 2))
-    return found, prior, reflect
+    result = await searched(a_trap(), changed(parts, simulations_per_action=simulations // 2))
+    return result, prior, reflect
 
 
 async def test_golden_trace():
@@ -83,12 +83,12 @@ async def test_golden_trace():
     #    a: 1 + 0.2 · 1 / 2 = 1.1;  b: 0 + 0.8 · 1 / 1 = 0.8: a.
     #    The pit is entered a second time: π(pit) = (1). x kills; the trajectory a, x is known.
     #    Q(x) = 0; R = 1 + 0.5 · 0 = 1: N(a) = 2, Q(a) = 1.
-    found, prior, reflect = await trap_after(2)
-    root = found.root
+    result, prior, reflect = await trap_after(2)
+    root = result.root
     assert numbers(root) == {"a": (2, 1.0, 0.2), "b": (0, 0.0, 0.8)}
     assert numbers(root.edges[0].node) == {"x": (1, 0.0, 1.0)}
     assert (root.visits, root.value) == (2, 1.0)
-    assert found.reflections == ("reflection 1",)
+    assert result.reflections == ("reflection 1",)
     assert len(reflect.trajectories) == 1
     assert best_action(root, random.Random(0)) == "a"
 
@@ -96,8 +96,8 @@ async def test_golden_trace():
     #    r = 0; ROLLOUT(stairs): y, w wins 8 at t = 3. R' = 0 + 0.5 · 8 = 4, R = 0 + 0.5 · 4 = 2.
     # 4. N(hall) = 3: a: 1 + 0.2 √3 / 3 = 1.115;  b: 2 + 0.8 √3 / 2 = 2.693: b.
     #    π(stairs); y; ROLLOUT(tower): 8. R(y) = 0 + 0.5 · 8 = 4; R(b) = 0 + 0.5 · 4 = 2.
-    found, *_ = await trap_after(4)
-    root = found.root
+    result, *_ = await trap_after(4)
+    root = result.root
     assert numbers(root) == {"a": (2, 1.0, 0.2), "b": (2, 2.0, 0.8)}
     assert numbers(root.edges[1].node) == {"y": (1, 4.0, 1.0)}
     assert root.edges[1].node.edges[0].node.edges is None
@@ -106,9 +106,9 @@ async def test_golden_trace():
     # 5. N(hall) = 4: a: 1 + 0.2 · 2 / 3 = 1.133;  b: 2 + 0.8 · 2 / 3 = 2.533: b, then y.
     #    π(tower); w wins: R(w) = 8, R(y) = 4, R(b) = 2.
     # 6. N(hall) = 5: b (2 + 0.8 √5 / 4 = 2.447), y, w; SIMULATE(won) = 0, so the same returns.
-    found, prior, _ = await trap_after(6)
-    stairs = found.root.edges[1].node
-    assert numbers(found.root) == {"a": (2, 1.0, 0.2), "b": (4, 2.0, 0.8)}
+    result, prior, _ = await trap_after(6)
+    stairs = result.root.edges[1].node
+    assert numbers(result.root) == {"a": (2, 1.0, 0.2), "b": (4, 2.0, 0.8)}
     assert numbers(stairs) == {"y": (3, 4.0, 1.0)}
     assert numbers(stairs.edges[0].node) == {"w": (2, 8.0, 1.0)}
 
@@ -125,12 +125,12 @@ async def test_golden_trace():
 
 async def test_the_horizon_cuts_a_rollout_off():
     # H = 2: w would be the third action. b is worth nothing, and its bonus wins in turn 3 only.
-    found, *_ = await trap_after(6, depths=(2,))
-    assert found.root.edges[1].value == 0.0
-    assert found.depth == 2
+    result, *_ = await trap_after(6, depths=(2,))
+    assert result.root.edges[1].value == 0.0
+    assert result.depth == 2
     # At t = H nothing is asked, selected or stepped: y leads to the horizon.
-    found, prior, _ = await trap_after(30, depths=(2,))
-    (y,) = found.root.edges[1].node.edges
+    result, prior, _ = await trap_after(30, depths=(2,))
+    (y,) = result.root.edges[1].node.edges
     assert y.visits > 1
     assert y.node.edges == []
     assert "You are in tower." not in {s.observation.look for s in prior.situations}
@@ -176,10 +176,10 @@ async def test_an_action_that_kills_is_reflected_on_in_the_tree(horizon):
     reflect = Reflects()
     parts = search_parts(reflect=reflect, simulations_per_action=3, depths=(horizon,))
     with recording() as trace:
-        found = await searched(game, parts)
+        result = await searched(game, parts)
     memories = [event["text"] for event in trace.events if event["type"] == "memory"]
-    assert memories == list(found.reflections) == ["reflection 1"]
-    assert numbers(found.root) == {"die": (1, -5.0, 0.5), "win": (5, 1.0, 0.5)}
+    assert memories == list(result.reflections) == ["reflection 1"]
+    assert numbers(result.root) == {"die": (1, -5.0, 0.5), "win": (5, 1.0, 0.5)}
     assert [[turn.action for turn in t.turns] for t in reflect.trajectories] == [["die"]]
 
 
@@ -213,8 +213,8 @@ def deadly(width=4, length=4):
 async def test_at_most_k_reflections():
     reflect = Reflects()
     parts = search_parts(reflect=reflect, k=2, depths=(6,), simulations_per_action=10)
-    found = await searched(deadly(), parts)
-    assert found.reflections == ("reflection 1", "reflection 2")
+    result = await searched(deadly(), parts)
+    assert result.reflections == ("reflection 1", "reflection 2")
     assert len(reflect.trajectories) == 2
     without = await searched(deadly(), changed(parts, k=0))
     assert without.reflections == ()
@@ -224,8 +224,8 @@ async def test_equal_reflections_are_kept_once_and_trajectories_reflected_on_onc
     reflect = Reflects("always the same")
     # Two actions, two moves: there are four trajectories, each of which is walked many times.
     parts = search_parts(reflect=reflect, depths=(2,), simulations_per_action=40)
-    found = await searched(deadly(width=2, length=2), parts)
-    assert found.reflections == ("always the same",)
+    result = await searched(deadly(width=2, length=2), parts)
+    assert result.reflections == ("always the same",)
     assert len(reflect.trajectories) == 4
 
 
@@ -248,11 +248,11 @@ async def test_what_was_learnt_is_kept_when_the_depth_grows():
     parts = search_parts(
         reflect=reflect, prior=prior, depths=(2, 4), k=9, simulations_per_action=40
     )
-    found = await searched(deadly(width=2, length=2), parts)
-    assert found.depth == 4
-    assert len(found.reflections) == len(reflect.trajectories) == 4
+    result = await searched(deadly(width=2, length=2), parts)
+    assert result.depth == 4
+    assert len(result.reflections) == len(reflect.trajectories) == 4
     # The second tree's root starts with all reflections.
-    assert found.root.memo == 4
+    assert result.root.memo == 4
 
 
 async def test_only_states_that_are_entered_again_are_asked_again():
@@ -282,8 +282,8 @@ async def test_only_states_that_are_entered_again_are_asked_again():
     parts = search_parts(
         prior=prior, reflect=Reflects(), select=select, simulations_per_action=4, depths=(5,)
     )
-    found = await searched(game, parts)
-    a, b, c = found.root.edges
+    result = await searched(game, parts)
+    a, b, c = result.root.edges
     assert (a.visits, b.visits, c.visits) == (3, 8, 1)
     assert a.node.edges
     # After the death, the root and B were asked again, A was not.
@@ -303,11 +303,11 @@ async def test_no_policy_is_asked_of_a_leaf_that_was_visited_once():
             return await uniform_prior(situation)
 
         parts = search_parts(prior=counted, depths=(6,), simulations_per_action=20)
-        found = await searched(game, parts)
-        expanded = [node for node in preorder(found.root) if node.edges]
+        result = await searched(game, parts)
+        expanded = [node for node in preorder(result.root) if node.edges]
         assert len(asked) == len(expanded)
-        assert all(node.visits >= 2 or node is found.root for node in expanded)
-        assert any(node.visits == 1 for node in preorder(found.root))
+        assert all(node.visits >= 2 or node is result.root for node in expanded)
+        assert any(node.visits == 1 for node in preorder(result.root))
 
 
 async def naive_algorithm_1(game, parts, simulations, draws):
@@ -373,10 +373,12 @@ async def test_width_one_is_algorithm_1(seed):
     parts = search_parts(
         prior=by_words, reflect=tell_actions, depths=(7,), simulations_per_action=60
     )
-    found = await searched(game, parts, seed=str(seed))
-    n, q, memory = await naive_algorithm_1(game, parts, found.simulations, random.Random(str(seed)))
+    result = await searched(game, parts, seed=str(seed))
+    n, q, memory = await naive_algorithm_1(
+        game, parts, result.simulations, random.Random(str(seed))
+    )
     ours = {}
-    stack = [((), found.root)]
+    stack = [((), result.root)]
     while stack:
         h, node = stack.pop()
         for edge in node.edges or ():
@@ -385,16 +387,16 @@ async def test_width_one_is_algorithm_1(seed):
                 ours[h, edge.action] = (edge.visits, edge.value)
     assert {edge: visits for edge, (visits, _) in ours.items()} == n
     assert {edge: value for edge, (_, value) in ours.items()} == pytest.approx(q)
-    assert found.reflections == memory
+    assert result.reflections == memory
     assert memory
 
 
 async def test_uct_selects_by_eq_1():
     # The same game: both actions once (a first), then N(hall) = 2 and the scores of eq. 1 decide.
     parts = search_parts(select=select_by_uct(c=1.0), simulations_per_action=2)
-    found = await searched(a_trap(), parts)
+    result = await searched(a_trap(), parts)
     # After a (Q 1) and b (Q 2): a: 1 + √(ln 2); b: 2 + √(ln 2): b; then b again.
-    assert {a: n for a, (n, *_) in numbers(found.root).items()} == {"a": 1, "b": 3}
+    assert {a: n for a, (n, *_) in numbers(result.root).items()} == {"a": 1, "b": 3}
 
 
 async def test_nothing_to_search():
@@ -404,5 +406,5 @@ async def test_nothing_to_search():
 
 async def test_a_state_where_nothing_can_be_done_is_worth_nothing_more():
     game = GraphGame({"s": {"a": ("stuck", 2.0, None), "b": ("s", 0.0, None)}, "stuck": {}})
-    found = await searched(game, search_parts(simulations_per_action=5))
-    assert numbers(found.root)["a"][1] == 2.0
+    result = await searched(game, search_parts(simulations_per_action=5))
+    assert numbers(result.root)["a"][1] == 2.0

@@ -155,9 +155,9 @@ async def test_points_before_the_first_move_are_in_the_score(moves):
 
 async def test_statistics_are_aligned():
     parts = search_parts(simulations_per_action=3, depths=(2,))
-    trajectory, (found,) = await play(two_rooms(), parts, moves=1)
+    trajectory, (search,) = await play(two_rooms(), parts, moves=1)
     root = (ActionStatistics("dig", 0.08, -8.124, 2), ActionStatistics("leave", 0.22, 14.26, 252))
-    decision = replace(found, root=root, reflections=("Never dig.",))
+    decision = replace(search, root=root, reflections=("Never dig.",))
     assert format_searches(trajectory.turns, [decision]) == (
         "1. leave (reward 1, score 1; H 2, 6 simulations)\n"
         "                 Q  prior       N\n"
@@ -220,10 +220,10 @@ async def test_a_reflection_leads_past_the_bottleneck(seed, remembered_trap_door
     parts = trap_door_agent()
     moves = {}
     for name, chosen in (("forgetful", changed(parts, k=0)), ("reflecting", parts)):
-        trajectory, (found,) = await play(remembered_trap_door, chosen, moves=1, seed=seed)
+        trajectory, (search,) = await play(remembered_trap_door, chosen, moves=1, seed=seed)
         # The bait's points keep the best Q above 0, so both search with the first H.
-        assert found.depth == 10
-        moves[name] = trajectory.turns[0].action, {s.action: s for s in found.root}
+        assert search.depth == 10
+        moves[name] = trajectory.turns[0].action, {s.action: s for s in search.root}
     action, root = moves["forgetful"]
     assert action == BAIT
     # Six actions: 9 / (9 + 5).

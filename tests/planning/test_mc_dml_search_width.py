@@ -51,11 +51,11 @@ async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
             simulations_per_action=30,
             width=width,
         )
-        found = await searched(random_game(2, [Ending.FAILURE]), parts)
-        trees.append((found.reflections, exported(found.root)))
-        assert len(found.reflections) == 3
+        result = await searched(random_game(2, [Ending.FAILURE]), parts)
+        trees.append((result.reflections, exported(result.root)))
+        assert len(result.reflections) == 3
     assert all(tree == trees[0] for tree in trees)
-    assert rounded(rows(found.root)) == read_golden("trees")[str(width)]
+    assert rounded(rows(result.root)) == read_golden("trees")[str(width)]
     other = await searched(random_game(2, [Ending.FAILURE]), parts, seed="another")
     assert exported(other.root) != trees[0][1]
 
@@ -106,9 +106,9 @@ async def test_who_reflects_does_not_depend_on_how_long_the_world_takes(width):
         maze = Maze(random.Random(delays))
         position = Position((), Scene(maze.start(0)), 0.0)
         with recording() as trace:
-            found = await agent(maze, parts).search(position, rng=random.Random(1))
+            result = await agent(maze, parts).search(position, rng=random.Random(1))
         notes = [event["note"] for event in trace.events if event["type"] == "simulation"]
-        trees.append((notes, found.reflections, exported(found.root)))
+        trees.append((notes, result.reflections, exported(result.root)))
     assert all(tree == trees[0] for tree in trees)
     assert len(trees[0][1]) >= 3
 
@@ -127,18 +127,18 @@ async def test_the_transition_memory_changes_nothing(width):
     remembered = RememberedGame(SnapshotGame(TrapDoor()), TransitionMemory())
     expected = await searched(plain, parts)
     for _ in range(2):
-        found = await searched(remembered, parts)
-        assert exported(found.root) == exported(expected.root)
+        result = await searched(remembered, parts)
+        assert exported(result.root) == exported(expected.root)
     assert remembered.seconds.steps < plain.seconds.steps / 3
 
 
 async def test_rollouts_do_not_look_around():
     toy = Numbers()
     game = RememberedGame(SnapshotGame(toy), TransitionMemory())
-    found = await searched(game, search_parts(depths=(6,), simulations_per_action=2))
+    result = await searched(game, search_parts(depths=(6,), simulations_per_action=2))
     asked_about = {
         edge.step.state.state.state
-        for _, edge in edges_below(found.root)
+        for _, edge in edges_below(result.root)
         if edge.step and edge.node.edges
     }
     asked_about.add((await game.start()).state)
@@ -181,8 +181,8 @@ async def test_the_transition_memory_changes_nothing_in_a_textworld_game():
     with sharing():
         for remember in ("off", "memory", "memory"):
             async with open_game("simple", GameSettings(remember=remember)) as game:
-                found = await searched(game, parts)
-                trees.append((exported(found.root), game.seconds.steps))
+                result = await searched(game, parts)
+                trees.append((exported(result.root), game.seconds.steps))
     assert trees[0][0] == trees[1][0] == trees[2][0]
     # Played, played where new, and not played at all.
     assert trees[0][1] > trees[1][1] > trees[2][1] == 0

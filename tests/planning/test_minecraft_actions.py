@@ -15,8 +15,8 @@ def test_the_actions_are_all_feasible_options_that_are_not_done(options):
     world, rng = Minecraft(task="craft-a-compass", options=options), Random(5)
     state, seen = world.start(0), set()
     for _ in range(40):
-        found = world.actions(state)
-        assert found == [
+        actions = world.actions(state)
+        assert actions == [
             option
             for verb in VERBS
             for item in OBJECTS
@@ -24,6 +24,6 @@ def test_the_actions_are_all_feasible_options_that_are_not_done(options):
             if world.world.feasible(state, option := Option(verb, quantity, item)) is None
             and not (verb in {"find", "equip"} and world.world.done(state, option))
         ]
-        seen |= {option.verb for option in found}
-        state = world.step(state, rng.choice(world.advise(state)[:1] or found), rng).state
+        seen |= {option.verb for option in actions}
+        state = world.step(state, rng.choice(world.advise(state)[:1] or actions), rng).state
     assert {"mine", "craft", "smelt", "find", "equip", "place"} <= seen

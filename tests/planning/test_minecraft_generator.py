@@ -120,7 +120,7 @@ def test_common_names(name, common):
 
 
 def test_preference():
-    made = [
+    crafted = [
         ItemRule(item="dye", action="craft", consumed={"a": 1, "b": 1}, source="recipe:dye_from_a"),
         ItemRule(item="dye", action="craft", consumed={"c": 1}, source="recipe:dye_from_c"),
         ItemRule(item="dye", action="craft", consumed={"d": 2}, source="recipe:dye"),
@@ -128,8 +128,8 @@ def test_preference():
         ItemRule(item="dye", action="craft", consumed={"box": 1}, makes=9, source="recipe:dye_box"),
         ItemRule(item="box", action="craft", consumed={"dye": 9}, source="recipe:box"),
     ]
-    found = [ItemRule(item=name, action="mine") for name in "abcde"]
-    choice = generator.chosen(found, made)
+    mined = [ItemRule(item=name, action="mine") for name in "abcde"]
+    choice = generator.chosen(mined, crafted)
     assert choice.book.rule("dye").source == "recipe:dye_from_e"
     assert choice.alternatives == {
         "dye": ["recipe:dye", "recipe:dye_from_c", "recipe:dye_from_a", "recipe:dye_box"]

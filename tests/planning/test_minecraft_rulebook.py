@@ -28,10 +28,10 @@ def test_requirements():
 
 
 def test_what_one_execution_makes():
-    made = {"planks": 4, "stick": 4, "torch": 4, "bowl": 4, "ladder": 3, "iron_bars": 16}
-    made |= {"rail": 16, "powered_rail": 6, "iron_nugget": 9, "wooden_slab": 6, "arrow": 4}
-    made |= {"wooden_door": 3, "cobblestone_wall": 6, "stone_bricks": 4, "diamond": 1, "logs": 1}
-    assert {item: BOOK.rule(item).makes for item in made} == made
+    numbers = {"planks": 4, "stick": 4, "torch": 4, "bowl": 4, "ladder": 3, "iron_bars": 16}
+    numbers |= {"rail": 16, "powered_rail": 6, "iron_nugget": 9, "wooden_slab": 6, "arrow": 4}
+    numbers |= {"wooden_door": 3, "cobblestone_wall": 6, "stone_bricks": 4, "diamond": 1, "logs": 1}
+    assert {item: BOOK.rule(item).makes for item in numbers} == numbers
 
 
 def test_actions_and_sources():

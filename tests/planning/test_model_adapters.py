@@ -352,8 +352,8 @@ def test_a_taught_folder_s_content_makes_another_trial(adapter, tmp_path):
 def test_provenance_names_the_content(adapter, monkeypatch):
     import llm_serving.models
 
-    found = SimpleNamespace(revision="base")
-    monkeypatch.setattr(llm_serving.models, "resolve", lambda name: found)
+    base = SimpleNamespace(revision="base")
+    monkeypatch.setattr(llm_serving.models, "resolve", lambda name: base)
     config = find_config(f"{BASE}+one")
     identity = identify(f"{BASE}+one", config)
     assert identity.revision == f"base+{config.adapters_sha256['one']}-merged-1"

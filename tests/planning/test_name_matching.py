@@ -83,14 +83,14 @@ async def evaluate(matcher, texts_of):
     rows = []
     for kind, names in KINDS.items():
         cases = [(text, unique_name(name)) for name in names for text in texts_of(kind, name)]
-        found = await matcher.ranked([text for text, _ in cases], k=len(SPELLINGS))
+        matches = await matcher.ranked([text for text, _ in cases], k=len(SPELLINGS))
         ranks = [
             [match.name for match in ranked].index(name) + 1
-            for ranked, (_, name) in zip(found, cases, strict=True)
+            for ranked, (_, name) in zip(matches, cases, strict=True)
         ]
         failures = [
             (text, name, ranked[0].name)
-            for ranked, (text, name) in zip(found, cases, strict=True)
+            for ranked, (text, name) in zip(matches, cases, strict=True)
             if ranked[0].name != name
         ]
         count = len(cases)

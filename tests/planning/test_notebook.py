@@ -224,12 +224,12 @@ def test_a_sweeps_summary_is_a_table(runs):
 
 
 def test_a_papers_table_has_its_figures_and_its_differences(runs):
-    made = report(find_paper("too"), "table2", runs)
-    page = Page(made._repr_html_())
-    lines = len(made.lines) + 1
-    assert page.tags.count("tr") == lines + (len(made.differences) + 1 if made.differences else 0)
-    assert made.table.title in page.text
-    assert page.text.count("(here)") == sum(column.measure is not None for column in made.columns)
+    paper = report(find_paper("too"), "table2", runs)
+    page = Page(paper._repr_html_())
+    lines = len(paper.lines) + 1
+    assert page.tags.count("tr") == lines + (len(paper.differences) + 1 if paper.differences else 0)
+    assert paper.table.title in page.text
+    assert page.text.count("(here)") == sum(column.measure is not None for column in paper.columns)
 
 
 # PROGRESS -----------------------------------------------------------------------------------------

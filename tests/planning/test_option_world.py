@@ -251,10 +251,10 @@ def test_kinds_without_a_tool_are_left_alone():
 
 def test_flint_comes_from_a_tenth_of_the_gravel():
     before = by_day(blocks=("gravel",))
-    found = outcomes(before, "mine 1 flint", 200)
+    mined = outcomes(before, "mine 1 flint", 200)
     # 33 blocks of gravel without flint: 0.9 ** 33 = 0.03.
-    assert 180 <= sum(outcome.success for outcome in found) < 200
-    missed = next(outcome for outcome in found if not outcome.success)
+    assert 180 <= sum(outcome.success for outcome in mined) < 200
+    missed = next(outcome for outcome in mined if not outcome.success)
     assert missed.obstacle == "only 0 of 1 flint nearby"
     assert missed.state.nearby_blocks == ()
 

@@ -77,9 +77,9 @@ def made(recipe, had, on_the_way):
     return had | {recipe.item}
 
 
-def relevant(goal, found, crafts):
+def relevant(goal, actions, crafts):
     """The facts that a plan for a goal may go through."""
-    needs = [(frozenset(gives), conditions) for *conditions, gives in found]
+    needs = [(frozenset(gives), conditions) for *conditions, gives in actions]
     needs += [(frozenset((recipe.item,)), materials(recipe)) for recipe in crafts.values()]
     wanted, waiting = set(), [fact for kinds in goal for fact in kinds]
     while waiting:
@@ -94,9 +94,9 @@ def relevant(goal, found, crafts):
 
 def fewest(task, rules, *, on_the_way, beside=()):
     """The length of the shortest plan if nothing is used up, by breadth-first search over facts."""
-    found, goal = list(ways(rules, beside)), task.wanted
-    wanted = relevant(goal, found, rules.crafts)
-    found = [way for way in found if not wanted.isdisjoint(way[-1])]
+    plans, goal = list(ways(rules, beside)), task.wanted
+    wanted = relevant(goal, plans, rules.crafts)
+    plans = [way for way in plans if not wanted.isdisjoint(way[-1])]
     crafts = [recipe for item, recipe in rules.crafts.items() if item in wanted]
     start = (f"near {kind}" for kind in (*task.start.nearby_blocks, *task.start.nearby_entities))
     layer, seen = {wanted.intersection(start)}, set()
@@ -109,7 +109,7 @@ def fewest(task, rules, *, on_the_way, beside=()):
             following |= {made(recipe, had, on_the_way) for recipe in crafts}
             following |= {
                 had | wanted.intersection(gives)
-                for *conditions, gives in found
+                for *conditions, gives in plans
                 if all(not kinds or not had.isdisjoint(kinds) for kinds in conditions)
             }
         layer = following - seen - {None}

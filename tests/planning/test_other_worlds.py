@@ -34,9 +34,9 @@ def test_it_is_played(world):
 
 
 def test_what_is_not_played_says_why():
-    found = tried("gymnasium:Pendulum-v1")
-    assert found.found == NO_DOMAIN
-    assert "Pendulum-v1 has the actions Box" in found.why
+    refusal = tried("gymnasium:Pendulum-v1")
+    assert refusal.found == NO_DOMAIN
+    assert "Pendulum-v1 has the actions Box" in refusal.why
 
 
 def test_a_world_that_takes_too_long_is_ended():

@@ -84,7 +84,7 @@ def test_a_model_that_is_there_is_used(tmp_path):
     built = called(cache, "index", "build", str(tmp_path / "texts.txt"), f"--out={tmp_path}/index")
     assert built.returncode == 0, built.stderr
     assert "nothing is added to the caches" in built.stderr
-    found = called(cache, "index", "search", str(tmp_path / "index"), "one", "--no-cache")
+    ended = called(cache, "index", "search", str(tmp_path / "index"), "one", "--no-cache")
     cache.chmod(0o755)
-    assert (found.returncode, found.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert [path.name for path in cache.iterdir()] == ["models"]

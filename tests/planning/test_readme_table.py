@@ -68,9 +68,9 @@ def recorded(label, world, answerer):
 @pytest.mark.parametrize("row", rows(), ids=" ".join)
 def test_a_row_is_what_was_recorded(row):
     label, world, answerer, share = row
-    found = list(recorded(label, world, answerer))
-    assert found
-    assert {f"{sum(won)} of {len(won)}" for won in found} == {share}
+    successes = list(recorded(label, world, answerer))
+    assert successes
+    assert {f"{sum(won)} of {len(won)}" for won in successes} == {share}
 
 
 def test_rules_answer_alone_only_where_no_model_was_taught():

@@ -37,5 +37,5 @@ def test_a_share_is_the_same(who, trials):
     }
     for name in of_planner.values():
         parts = asyncio.run(recording.record(trials[name]))
-        found = {part: recording.digest(value) for part, value in parts.items()}
-        assert found == DIGESTS[name], name
+        digests = {part: recording.digest(value) for part, value in parts.items()}
+        assert digests == DIGESTS[name], name

@@ -150,13 +150,13 @@ def test_a_class_says_its_tasks_and_settings():
 )
 @pytest.mark.parametrize("later", ["", "from __future__ import annotations\n"])
 def test_a_parameter_that_cannot_be_a_setting_is_one_line(later, parameter, says):
-    made = {"Walk": Walk, "Random": Random, "__name__": __name__}
+    names = {"Walk": Walk, "Random": Random, "__name__": __name__}
     body = f"class Odd(Walk):\n    def __init__(self, {parameter}): pass"
-    exec(compile(later + body, "odd.py", "exec", dont_inherit=True), made)
+    exec(compile(later + body, "odd.py", "exec", dont_inherit=True), names)
     key = re.match(r"\w+", parameter)[0]
     where = f"odd: the parameter '{key}' of Odd's constructor "
     with pytest.raises(DomainError, match=where + f".*{says}") as raised:
-        spec_of(made["Odd"])
+        spec_of(names["Odd"])
     assert "\n" not in str(raised.value)
 
 
@@ -217,11 +217,11 @@ async def test_an_open_domain_is_handed_over_as_it_is():
 def test_names_settings_and_defaults_stay(kind, find):
     """The defaults are the papers' where those say any; ledgers name trials by all of them."""
     golden = json.loads((GOLDEN / "settings.json").read_text("utf-8"))[kind]
-    found = {
+    settings = {
         name: json.loads(json.dumps(find(name).settings.read({}).to_json())) for name in golden
     }
-    assert found == golden
-    assert [list(found[name]) for name in golden] == [list(golden[name]) for name in golden]
+    assert settings == golden
+    assert [list(settings[name]) for name in golden] == [list(golden[name]) for name in golden]
 
 
 @pytest.mark.parametrize("catalogue", [PLANNERS, DOMAINS])
@@ -231,8 +231,8 @@ def test_a_catalogue_names_what_its_modules_have(catalogue):
         listed.setdefault(place, []).append(name)
     for place, names in listed.items():
         module, _, attribute = place.partition(":")
-        found = getattr(import_module(module), attribute)
-        specs = found if isinstance(found, tuple) else (found,)
+        named = getattr(import_module(module), attribute)
+        specs = named if isinstance(named, tuple) else (named,)
         assert [spec.name for spec in specs] == names
         assert all(catalogue[spec.name] is spec for spec in specs)
     assert [spec.name for spec in catalogue.values()] == list(catalogue)

@@ -342,8 +342,8 @@ def test_counts_that_cannot_be(wrong):
 
 
 def test_rates_are_what_an_oracle_reads(tmp_path):
-    found = read_measures([record(), record("prior", kinds={}, right=0)])
-    assert rates(found) == {
+    measures = read_measures([record(), record("prior", kinds={}, right=0)])
+    assert rates(measures) == {
         "feasibility": {
             "rate": 0.8,
             "kind": "sticky",
@@ -352,7 +352,7 @@ def test_rates_are_what_an_oracle_reads(tmp_path):
         "prior": {"rate": 0.0, "kind": "sticky"},
     }
     file = tmp_path / "rates.yaml"
-    file.write_text(rates_file(found, about=["of a model\nfoo: bar"]))
+    file.write_text(rates_file(measures, about=["of a model\nfoo: bar"]))
     assert file.read_text().startswith("# of a model\\nfoo: bar\n# 10 questions\nfeasibility:\n")
     roles = read_roles(str(file), known=("feasibility", "propose"))
     assert roles.by_role == {
@@ -364,21 +364,21 @@ def test_rates_are_what_an_oracle_reads(tmp_path):
 
 def test_rates_are_of_the_way_in_which_planners_ask_by_default():
     assert PriorSettings().prior == USUAL_WAY
-    found = read_measures([record("prior", kinds={"asked": {"exact": [1, 4], "index": [7, 7]}})])
-    assert rates(found) == {"prior": {"rate": 0.25, "kind": "sticky"}}
-    assert "# 4 questions, asked by default: exact\nprior:" in rates_file(found, about=[])
+    measures = read_measures([record("prior", kinds={"asked": {"exact": [1, 4], "index": [7, 7]}})])
+    assert rates(measures) == {"prior": {"rate": 0.25, "kind": "sticky"}}
+    assert "# 4 questions, asked by default: exact\nprior:" in rates_file(measures, about=[])
 
 
 def test_scores_have_a_rate_of_their_own(tmp_path):
     """No answer has eight right scores, and 60 of 80 scores are right."""
-    found = read_measures([record("reward", right=0, items=[60, 80])])
-    assert rates(found) == {"reward": {"rate": 0.75, "unit": "item", "kind": "sticky"}}
+    measures = read_measures([record("reward", right=0, items=[60, 80])])
+    assert rates(measures) == {"reward": {"rate": 0.75, "unit": "item", "kind": "sticky"}}
     file = tmp_path / "rates.yaml"
-    file.write_text(rates_file(found, about=[]))
+    file.write_text(rates_file(measures, about=[]))
     assert "# 10 questions, 80 items of their answers\nreward:" in file.read_text()
     roles = read_roles(str(file), known=("reward",))
     assert roles.by_role == {"reward": Errors(rate=0.75, unit="item", kind="sticky")}
-    assert found[0].to_json()["items"] == {"right": 60, "all": 80}
+    assert measures[0].to_json()["items"] == {"right": 60, "all": 80}
 
 
 def test_items_are_counted():

@@ -72,8 +72,8 @@ class Leaps(Rooms):
 
 def test_shares_by_hand():
     """0.9 to the two right ones of five, 0.1 to the three others."""
-    found = [exp(logprob) for logprob in spread(list("abcde"), {"a", "e", "z"})]
-    assert found == pytest.approx([0.45, 0.1 / 3, 0.1 / 3, 0.1 / 3, 0.45])
+    shares = [exp(logprob) for logprob in spread(list("abcde"), {"a", "e", "z"})]
+    assert shares == pytest.approx([0.45, 0.1 / 3, 0.1 / 3, 0.1 / 3, 0.45])
     # 19 of 20 are right: 2 · 19 / (19 + 20) to them, and each is twice as likely as the other one.
     first, *others = (exp(logprob) for logprob in spread(range(20), set(range(1, 20))))
     assert first == pytest.approx(1 / 39)
@@ -101,9 +101,9 @@ def test_where_the_advice_names_other_quantities_shorter_ways_count():
         state = world.step(state, world.advise(state)[0], draws).state
     names = [str(action) for action in world.actions(state)]
     assert "mine 2 gold_ore" not in names
-    found = leading(world, state, names, seed=0)
+    right = leading(world, state, names, seed=0)
     # One of the two is on the way as well: quantities count.
-    assert {f"mine {n} gold_ore" for n in (1, 3, 8)} >= set(found) != set()
+    assert {f"mine {n} gold_ore" for n in (1, 3, 8)} >= set(right) != set()
     # Of 5 rooms, room 1 is two leaps from the end, rooms 2 and 3 are one.
     assert leading(Leaps(5), 1, ("forward", "back"), seed=0) == ("forward",)
     assert leading(Leaps(5), 2, ("forward", "back"), seed=0) == ()

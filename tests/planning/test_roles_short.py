@@ -137,8 +137,8 @@ def test_what_a_change_changes():
 def test_lessons_are_in_the_words_of_the_planner():
     maker = SubtaskExercises(find_domain("blocksworld").teacher(None), words="taught")
     assert maker.taught_words == WORDS
-    made = maker.about_one_state(Random(1), roles=maker.roles, held_out=False)
-    assert {exercise.role for exercise in made} == {"decompose", "judge", "apply", "act"}
-    for exercise in made:
+    exercises = maker.about_one_state(Random(1), roles=maker.roles, held_out=False)
+    assert {exercise.role for exercise in exercises} == {"decompose", "judge", "apply", "act"}
+    for exercise in exercises:
         assert f"\n\n{exercise.role}" in exercise.prompt[1].content
         assert exercise.grade(exercise.answer).right

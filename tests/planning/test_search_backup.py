@@ -53,9 +53,9 @@ def chain(backup, rewards, tail=0.0):
     ],
 )
 def test_sums_and_means_by_hand(backup, tail, q):
-    found, v = chain(backup(gamma=0.5), [1.0, 2.0, 4.0], tail)
-    assert found == pytest.approx(q)
-    assert v == found[0]
+    returned, v = chain(backup(gamma=0.5), [1.0, 2.0, 4.0], tail)
+    assert returned == pytest.approx(q)
+    assert v == returned[0]
 
 
 @pytest.mark.parametrize(

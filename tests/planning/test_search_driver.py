@@ -103,12 +103,12 @@ async def test_counts_in_flight_while_two_simulations_fly():
             if leaf == "ba":
                 seen[leaf] = dict(counts(root))
                 await gate.wait()
-            found = await super().evaluate(node, walk)
+            evaluation = await super().evaluate(node, walk)
             if leaf == "a":
                 # Simulation 3 is done before simulation 2, and has to wait for it.
                 assert (root.visits, node.visits) == (1, 0)
                 gate.set()
-            return found
+            return evaluation
 
         async def expand(self, node, walk):
             seen[walk.state] = dict(counts(root))
@@ -438,8 +438,8 @@ async def test_the_clock_ends_a_search(monkeypatch, simulations, width, run):
     monkeypatch.setattr("llm_planning.search.driver.perf_counter", lambda: now[0])
     world = Words(GOLDEN_REWARDS.__getitem__)
     bounds = {"simulations": simulations, "seconds": 2.0, "width": width}
-    found = await search(root, world, on_backup=backed_up, **HALVED, **bounds)
-    assert found == root.visits == run
+    result = await search(root, world, on_backup=backed_up, **HALVED, **bounds)
+    assert result == root.visits == run
     assert not root.in_flight
 
 
@@ -498,10 +498,10 @@ def test_statistics_of_any_search(drawn):
         rewards = [step.reward for step in walk.steps]
         for node in walk.nodes:
             passed[node] = passed.get(node, 0) + 1
-        found = list(returns(rewards, drawn["gamma"], drawn["backup"]))
-        for edge, r_i in zip(walk.edges, found, strict=True):
+        values = list(returns(rewards, drawn["gamma"], drawn["backup"]))
+        for edge, r_i in zip(walk.edges, values, strict=True):
             credited.setdefault(edge, []).append(r_i)
-        credited.setdefault(root, []).append(found[0] if found else walk.tail)
+        credited.setdefault(root, []).append(values[0] if values else walk.tail)
 
     root = Node()
     asyncio.run(
@@ -521,7 +521,7 @@ def test_statistics_of_any_search(drawn):
         assert node.visits == passed.get(node, 0)
         assert sum(edge.visits for edge in node.edges or ()) <= node.visits
     for part in [root, *(edge for _, edge in edges_below(root))]:
-        found = credited.get(part, [])
-        assert part.visits == len(found)
-        mean = sum(found) / len(found) if found else 0.0
+        values = credited.get(part, [])
+        assert part.visits == len(values)
+        mean = sum(values) / len(values) if values else 0.0
         assert part.value == pytest.approx(mean, abs=1e-9)

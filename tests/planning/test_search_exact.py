@@ -182,11 +182,11 @@ def test_exact_values_of_the_tiger():
 async def test_the_best_action_of_the_tiger_is_found_from_a_drawn_state(left):
     spread = sum(0.95**i * 110.0 for i in range(Tiger.horizon))
     exact = tiger_v(left, Tiger.horizon)
-    found = [
+    actions = [
         await searched(Tiger(left), simulations=2_000, spread=spread, seed=seed)
         for seed in range(20)
     ]
-    right = [tiger_q(left, edge.action, Tiger.horizon) == exact for edge in found]
+    right = [tiger_q(left, edge.action, Tiger.horizon) == exact for edge in actions]
     assert sum(right) >= 19
-    assert all(edge.step is None for edge in found)
-    assert sum(edge.value for edge in found) / 20 == pytest.approx(exact, abs=0.02 * spread)
+    assert all(edge.step is None for edge in actions)
+    assert sum(edge.value for edge in actions) / 20 == pytest.approx(exact, abs=0.02 * spread)

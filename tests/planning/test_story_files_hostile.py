@@ -83,10 +83,10 @@ def test_a_story_is_played_from_what_was_looked_at(tmp_path, monkeypatch):
 def test_a_made_game_that_was_altered_is_made_again(tmp_path, monkeypatch, name, content):
     pytest.importorskip("textworld")
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    made = []
+    games = []
 
     def generate(_, *, kind, level, seed, file):
-        made.append(kind)
+        games.append(kind)
         file.write_bytes(b"game")
         file.with_suffix(".json").write_bytes(b"{}")
 
@@ -102,7 +102,7 @@ def test_a_made_game_that_was_altered_is_made_again(tmp_path, monkeypatch, name,
     altered.write_bytes((content or b"x" * size)[:size].ljust(size, b"x"))
     with pytest.raises(TextGameError, match="cannot be opened"):
         open_textworld("custom", level=None, seed=1)
-    assert made == ["custom"] * 2
+    assert games == ["custom"] * 2
 
 
 def test_any_error_in_opening_a_made_game_is_one_line(tmp_path):

@@ -72,14 +72,14 @@ async def test_a_game_begins_and_is_looked_at(interpreter):
 
 
 async def test_a_walkthrough_wins_all_points_by_valid_actions(interpreter):
-    made, score = interpreter.begin(), 0.0
+    transition, score = interpreter.begin(), 0.0
     for action in interpreter.walkthrough:
-        assert made.ending is None
-        assert action in await interpreter.valid_actions(made.state)
-        made = interpreter.step(made.state, action)
-        score += made.reward
+        assert transition.ending is None
+        assert action in await interpreter.valid_actions(transition.state)
+        transition = interpreter.step(transition.state, action)
+        score += transition.reward
     if interpreter.walkthrough:
-        assert made.ending is Ending.VICTORY
+        assert transition.ending is Ending.VICTORY
         assert score == interpreter.max_score > 0
 
 
@@ -98,19 +98,19 @@ async def test_everything_is_a_function_of_key_and_action(interpreter):
         return key, seen[1]
 
     def take(snapshot, key, action):
-        made = interpreter.step(snapshot, action)
-        transition = (made.text, made.reward, made.ending, interpreter.key(made.state))
+        reached = interpreter.step(snapshot, action)
+        transition = (reached.text, reached.reward, reached.ending, interpreter.key(reached.state))
         assert edges.setdefault((key, action), transition) == transition
-        return made
+        return reached
 
     for _ in range(2):
         snapshot = interpreter.begin().state
         for _ in range(12):
             key, actions = await visit(snapshot)
-            made = take(snapshot, key, draw.choice(actions))
-            if made.ending is not None:
+            reached = take(snapshot, key, draw.choice(actions))
+            if reached.ending is not None:
                 break
-            snapshot = made.state
+            snapshot = reached.state
     again = [(key, states[i]) for key, states in snapshots.items() for i in (0, -1)]
     draw.shuffle(again)
     for key, snapshot in again[:24]:

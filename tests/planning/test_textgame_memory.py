@@ -73,10 +73,10 @@ async def test_what_is_asked_for_at_one_moment_is_found_out_once():
 async def test_an_error_reaches_everybody_and_is_not_kept():
     class Broken(Numbers):
         async def valid_actions(self, snapshot):
-            found = await super().valid_actions(snapshot)
+            actions = await super().valid_actions(snapshot)
             if self.asked["actions"] < 3:
                 raise TextGameError("no actions today")
-            return found
+            return actions
 
     game = RememberedGame(SnapshotGame(Broken()), TransitionMemory())
     start = await game.start()

@@ -281,10 +281,10 @@ async def test_the_trap_door_is_not_kept_on_disk(cache):
 
 
 async def test_a_game_that_is_opened_twice_at_once_is_made_once(monkeypatch):
-    made = []
+    names = []
 
     def interpreter(key, state):
-        made.append(key)
+        names.append(key)
         return TrapDoor()
 
     monkeypatch.setattr(open_games, "_interpreter", interpreter)
@@ -299,7 +299,7 @@ async def test_a_game_that_is_opened_twice_at_once_is_made_once(monkeypatch):
 
         first, second = await asyncio.gather(player(), player())
     assert first is second
-    assert len(made) == 2
+    assert len(names) == 2
     games.close()
 
 

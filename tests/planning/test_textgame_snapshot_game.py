@@ -68,8 +68,8 @@ async def test_the_first_way_speaks_for_a_state(limit):
 async def test_a_game_that_does_not_repeat_itself_is_an_error():
     class Whims(Numbers):
         def step(self, snapshot, action):
-            made = super().step(snapshot, action)
-            return replace(made, state=(made.state[0] + (self.asked["step"] > 3), ()))
+            transition = super().step(snapshot, action)
+            return replace(transition, state=(transition.state[0] + (self.asked["step"] > 3), ()))
 
     game = SnapshotGame(StateTable(Whims(), limit=1))
     await follow(game, "add", "add", "add")

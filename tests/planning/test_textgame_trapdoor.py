@@ -16,13 +16,13 @@ async def moves(scene):
 
 async def reachable(first, *, aside):
     """All scenes that can be reached without acting on the things in `aside`."""
-    found, left = {first}, [first]
+    states, left = {first}, [first]
     while left:
         played = await moves(left.pop())
         after = {p.state for action, p in played if action.rpartition(" ")[2] not in aside}
-        left.extend(after - found)
-        found |= after
-    return found
+        left.extend(after - states)
+        states |= after
+    return states
 
 
 @pytest.fixture(scope="module")

@@ -40,9 +40,9 @@ def simple(game):
 def play(interpreter, snapshot, *actions):
     """Plays actions; returns what came of the last one."""
     for action in actions:
-        made = interpreter.step(snapshot, action)
-        snapshot = made.state
-    return made
+        transition = interpreter.step(snapshot, action)
+        snapshot = transition.state
+    return transition
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,9 +111,9 @@ def test_snapshots_are_never_written(simple):
 def test_what_changes_nothing_leaves_the_snapshot(simple, command):
     """Not even the parser's question, which would take the next action for an answer."""
     interpreter, start, *_ = simple
-    made = interpreter.step(start, command)
-    assert made.state is start
-    assert (made.reward, made.ending) == (0, None)
+    transition = interpreter.step(start, command)
+    assert transition.state is start
+    assert (transition.reward, transition.ending) == (0, None)
 
 
 @pytest.mark.parametrize(

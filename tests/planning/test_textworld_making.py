@@ -86,10 +86,10 @@ def test_rules_of_levels():
 
 
 def test_games_are_made_once_and_apart_from_kitchens(tmp_path, monkeypatch):
-    made = []
+    games = []
 
     def generate(name, *, kind, level, seed, file):
-        made.append((name, kind, level, seed))
+        games.append((name, kind, level, seed))
         file.write_bytes(b"game")
 
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
@@ -104,7 +104,7 @@ def test_games_are_made_once_and_apart_from_kitchens(tmp_path, monkeypatch):
     )
     for kind, level, seed in [("cooking", 2, 1), ("cooking", 2, 1), ("custom", None, 0)]:
         open_textworld(kind, level=level, seed=seed)
-    assert made == [("cooking-2-1", "cooking", 2, 1), ("custom-5-0", "custom", 5, 0)]
+    assert games == [("cooking-2-1", "cooking", 2, 1), ("custom-5-0", "custom", 5, 0)]
     # XENON's kitchens have the folder games/cooking-2-1.
     assert (
         opened[0] == opened[1] == (tmp_path / "games/text-cooking-2-1" / GAME_FILE, "cooking-2-1")

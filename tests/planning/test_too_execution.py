@@ -440,10 +440,10 @@ def test_an_effect_that_was_seen_is_expected_again():
 
 def test_what_is_expected_is_held_in_the_same_order_in_every_process():
     effects = Effects(WORLD)
-    made = {"wooden_pickaxe": 1, "crafting_table": 1, "oak_planks": 3, "stick": 2, "furnace": 1}
-    effects.seen[TABLE] = (holding(oak_log=3), holding(oak_log=1, **made))
+    numbers = {"wooden_pickaxe": 1, "crafting_table": 1, "oak_planks": 3, "stick": 2, "furnace": 1}
+    effects.seen[TABLE] = (holding(oak_log=3), holding(oak_log=1, **numbers))
     expected = effects.expect(holding(oak_log=4), TABLE)
-    assert list(expected.inventory.items()) == [("oak_log", 2), *made.items()]
+    assert list(expected.inventory.items()) == [("oak_log", 2), *numbers.items()]
 
 
 def test_a_failed_option_is_hopeless_until_something_else_is_held():

@@ -96,8 +96,8 @@ def test_no_lesson_asks_for_or_names_what_makes_a_held_out_item():
         for exercise in MAKER.about_one_state(Random(number), roles=ROLES, held_out=False):
             line = exercise.prompt[1].content.partition("Has: ")[2].partition("\n")[2]
             asked = line + exercise.answer
-            made = re.findall(r'(?:"item":"|Obtain 1 |option: \w+ \d+ )(\w+)', asked)
-            assert not HELD.intersection(made), (exercise.prompt, exercise.answer)
+            items = re.findall(r'(?:"item":"|Obtain 1 |option: \w+ \d+ )(\w+)', asked)
+            assert not HELD.intersection(items), (exercise.prompt, exercise.answer)
 
 
 def test_each_score_counts_on_its_own(by_role):

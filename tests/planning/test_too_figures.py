@@ -67,9 +67,9 @@ def test_the_first_execution_of_the_smallest_seed_is_drawn(tmp_path):
     later = executed("too", [attempt("wait")], seed=5)
     failed = result_of(trial_of("cot", task=LEATHER), failed=True)
     results = [later, TOO, REACT, failed]
-    found = read(tmp_path / "a", results)
-    assert set(found) == {("too", LEATHER), ("react-option", LEATHER)}
-    too, react = found["too", LEATHER], found["react-option", LEATHER]
+    executions = read(tmp_path / "a", results)
+    assert set(executions) == {("too", LEATHER), ("react-option", LEATHER)}
+    too, react = executions["too", LEATHER], executions["react-option", LEATHER]
     assert (too.won, len(too.attempts), too.plan) == (True, 4, ("find 1 cow", "kill 1 cow"))
     assert list(too.levels) == LEVELS
     assert react.plan == ()  # it plans while it executes
@@ -81,8 +81,8 @@ def test_trials_that_differ_in_settings_alone_must_be_chosen_from(tmp_path):
     results = [replace_k(3), replace_k(1)]
     with pytest.raises(too_figures.FigureError, match=r"--where settings\.k=VALUE"):
         read(tmp_path / "a", results)
-    found = read(tmp_path / "b", results, where={"settings.k": 1})
-    assert len(found["too", LEATHER].attempts) == 1
+    executions = read(tmp_path / "b", results, where={"settings.k": 1})
+    assert len(executions["too", LEATHER].attempts) == 1
 
 
 def replace_k(k):
@@ -90,8 +90,8 @@ def replace_k(k):
 
 
 def test_the_plan_is_dashed_and_what_was_executed_is_solid(tmp_path):
-    found = read(tmp_path / "a", [TOO, REACT])
-    figure = too_figures.dynamics(found, too_figures.METHODS, (LEATHER,))
+    executions = read(tmp_path / "a", [TOO, REACT])
+    figure = too_figures.dynamics(executions, too_figures.METHODS, (LEATHER,))
     react, too = figure.axes  # the methods in the paper's order
     assert react.get_title().startswith("ReAct-Option, obtain leather\nnot reached, 2 attempts")
     assert too.get_title() == "ToO, obtain leather\nreached, 4 attempts"
@@ -117,14 +117,14 @@ def test_attempts_are_counted_by_the_place_in_the_plan(tmp_path):
         [attempt("find 1 cow", planned=2), attempt("kill 1 cow", planned=7)],
         plan=("find 1 cow", "kill 1 cow", "find 1 cow"),
     )
-    found = read(tmp_path / "a", [TOO, again, REACT])
-    assert too_figures.shares(found["too", LEATHER]) == [
+    executions = read(tmp_path / "a", [TOO, again, REACT])
+    assert too_figures.shares(executions["too", LEATHER]) == [
         ("1. find 1 cow", 2),
         ("2. kill 1 cow", 1),
         ("not in the plan", 1),
     ]
-    assert [count for _, count in too_figures.shares(found["cot", LEATHER])] == [0, 0, 1, 1]
-    figure = too_figures.distribution(found, LEATHER)
+    assert [count for _, count in too_figures.shares(executions["cot", LEATHER])] == [0, 0, 1, 1]
+    figure = too_figures.distribution(executions, LEATHER)
     cot, too = figure.axes  # ReAct-Option plans while it executes
     assert [bar.get_width() for bar in too.patches] == [0.5, 0.25, 0.25]
     assert cot.get_title().startswith("CoT")
@@ -133,18 +133,18 @@ def test_attempts_are_counted_by_the_place_in_the_plan(tmp_path):
 def test_a_case_shows_the_plan_beside_what_was_executed(tmp_path):
     again = [attempt("kill 1 cow", done=False)] * 2 + [attempt("find 1 cow")]
     react = executed("react-option", again, plan=("kill 1 cow",), won=False)
-    found = read(tmp_path / "a", [TOO, react])
-    assert too_figures.steps(found["too", LEATHER]) == [
+    executions = read(tmp_path / "a", [TOO, react])
+    assert too_figures.steps(executions["too", LEATHER]) == [
         ("find 1 cow", False),
         ("find 1 cow", True),
         ("craft 1 wooden_sword", True),
         ("equip 1 wooden_sword\nkill 1 cow", True),
     ]
-    assert too_figures.steps(found["react-option", LEATHER]) == [
+    assert too_figures.steps(executions["react-option", LEATHER]) == [
         ("kill 1 cow (2 attempts)", False),
         ("find 1 cow", True),
     ]
-    figure = too_figures.case(found, *too_figures.CASE[1:])
+    figure = too_figures.case(executions, *too_figures.CASE[1:])
     react, too = figure.axes
     assert too.get_title() == "ToO\nhere: reached, 4 attempts\npaper: 10 attempts"
     assert react.get_title().endswith("not reached, 3 attempts\npaper: 11.67 attempts")
@@ -173,12 +173,12 @@ def test_a_ledger_of_ablations_has_figure_9_alone(tmp_path):
         executed("too-no-wm", [attempt("wait")], rules_see="imagined"),
         executed("too-no-wm", [attempt("wait")] * 2, rules_see="initial"),
     ]
-    found = read(tmp_path / "a", [TOO, *ablations], where={"settings.rules_see": "initial"})
-    ((name, figure),) = too_figures.figures(found)
+    executions = read(tmp_path / "a", [TOO, *ablations], where={"settings.rules_see": "initial"})
+    ((name, figure),) = too_figures.figures(executions)
     assert name == "too-figure9"
     titles = [axes.get_title().partition(",")[0] for axes in figure.axes]
     assert titles == ["ToO", "ToO w/o WM", "ToO w/o FC"]
-    assert len(found["too-no-wm", LEATHER].attempts) == 2  # the others have no such setting
+    assert len(executions["too-no-wm", LEATHER].attempts) == 2  # the others have no such setting
 
 
 def test_a_ledger_without_executions(tmp_path, capsys):

@@ -223,15 +223,15 @@ DONE_WOOD = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
 )
 async def test_without_predictions_rules_know_what_they_imagine(tmp_path, see, rate, feasible):
     """Wood makes the table possible; the outcome of another option does not, unless it is wood."""
-    found = 0
+    count = 0
     for seed in range(5):
         roles = without_a_model(tmp_path, rules_see=see, dynamics=f"{{rate: {rate}}}", seed=seed)
         verdict = await roles.of(roles.roles.feasibility("at the start"))(
             OptionQuestion(DONE_WOOD, TABLE)
         )
-        found += verdict.obstacle is None
+        count += verdict.obstacle is None
         assert roles.asked == {"feasibility": 1}  # what is imagined is no question of the planner
-    assert found == feasible
+    assert count == feasible
 
 
 async def asked_for_a_reward(ask, question):

@@ -87,9 +87,9 @@ def test_shares_are_visits_times_advantage():
 
 def test_lessons_of_a_small_trace_are_exactly_these(write, rules):
     """Two decisions: in the first no action stands out."""
-    made = TracedPrior(rules, BLOCKSWORLD, [read_trace(write(LEVEL, CLEAR))])
-    assert (len(made.decisions), made.held_out, made.level) == (1, 0, 1)
-    lessons = made.about_one_state(Random(0), roles=("prior",), held_out=False)
+    prior = TracedPrior(rules, BLOCKSWORLD, [read_trace(write(LEVEL, CLEAR))])
+    assert (len(prior.decisions), prior.held_out, prior.level) == (1, 0, 1)
+    lessons = prior.about_one_state(Random(0), roles=("prior",), held_out=False)
     assert [(lesson.role, lesson.answer, lesson.importance) for lesson in lessons] == [
         ("prior", "stack a b", pytest.approx(IMPORTANCE * 7 / 13)),
         ("prior", "stack d c", pytest.approx(IMPORTANCE * 6 / 13)),
@@ -99,8 +99,8 @@ def test_lessons_of_a_small_trace_are_exactly_these(write, rules):
         "d on a on table; b on table; c on table"
         "\ngoal: Block a is on block b. Block d is on block c.\n\nprior\n-:"
     )
-    assert made.about_one_state(Random(0), roles=("act",), held_out=False) == ()
-    exam = made.about_one_state(Random(0), roles=("prior",), held_out=True)
+    assert prior.about_one_state(Random(0), roles=("act",), held_out=False) == ()
+    exam = prior.about_one_state(Random(0), roles=("prior",), held_out=True)
     assert [exercise.prompt for exercise in exam] == [
         exercise.prompt
         for exercise in rules.about_one_state(Random(0), roles=("prior",), held_out=True)
@@ -109,10 +109,10 @@ def test_lessons_of_a_small_trace_are_exactly_these(write, rules):
 
 async def test_a_lesson_has_the_words_in_which_puct_asks_a_taught_model(write, rules):
     """The question at the root of a search, but for the number of dashes."""
-    made = TracedPrior(rules, BLOCKSWORLD, [read_trace(write(LEVEL, CLEAR))])
-    (decision,) = made.decisions
-    assert made.taught_words == words_of(decision.world)
-    taught = Taught(roles=("prior",), words_sha256=(made.taught_words,))
+    prior = TracedPrior(rules, BLOCKSWORLD, [read_trace(write(LEVEL, CLEAR))])
+    (decision,) = prior.decisions
+    assert prior.taught_words == words_of(decision.world)
+    taught = Taught(roles=("prior",), words_sha256=(prior.taught_words,))
     identity = ModelIdentity(name="student", revision="1", dtype="float32", taught=taught)
     engine = ScriptedEngine({}, score=lambda _, choices: [0.0] * len(choices), identity=identity)
     domain = Blocksworld(Puzzle("here", decision.state, decision.world.puzzle.goal))
@@ -120,7 +120,7 @@ async def test_a_lesson_has_the_words_in_which_puct_asks_a_taught_model(write, r
     await PLANNERS["puct"].run(run_in(domain, settings, engine))
     text, choices = engine.scored[0]
     assert set(choices) == set(THEN)
-    lesson = made.about_one_state(Random(0), roles=("prior",), held_out=False)[0]
+    lesson = prior.about_one_state(Random(0), roles=("prior",), held_out=False)[0]
     assert lesson.prompt[1].content.rstrip(" -") in text
 
 

@@ -47,19 +47,19 @@ def game(story):
 
 
 def test_a_story_tells_its_own_points_and_ending(game):
-    made, score = game.begin(), 0.0
-    assert "Score:" not in made.text
+    transition, score = game.begin(), 0.0
+    assert "Score:" not in transition.text
     rewards = []
     for action in game.walkthrough:
-        made = game.step(made.state, action)
-        assert not made.text.startswith(">")
-        assert "Moves:" not in made.text
-        rewards.append(made.reward)
-        score += made.reward
+        transition = game.step(transition.state, action)
+        assert not transition.text.startswith(">")
+        assert "Moves:" not in transition.text
+        rewards.append(transition.reward)
+        score += transition.reward
     assert (rewards[0], rewards[-1]) == (2.0, 3.0)
     assert score == game.max_score == 5.0
-    assert made.ending is Ending.VICTORY
-    assert "*** You have won... for now ***" in made.text
+    assert transition.ending is Ending.VICTORY
+    assert "*** You have won... for now ***" in transition.text
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_what_the_library_cannot_see_is_found(story):
     finder = Finder(story)
     game = JerichoInterpreter(story, state="exact")
     start = game.begin().state
-    found = finder.chosen(start, finder.candidates(start))
-    assert {"open chest", "drink poison", "leave", "ring bell", "down"} <= set(found.actions)
-    assert found.untried == 0
+    chosen = finder.chosen(start, finder.candidates(start))
+    assert {"open chest", "drink poison", "leave", "ring bell", "down"} <= set(chosen.actions)
+    assert chosen.untried == 0
     sign = next(
-        action for action in found.actions if action.startswith("take ") and "sign" in action
+        action for action in chosen.actions if action.startswith("take ") and "sign" in action
     )
     assert game.step(start, sign).text == "Taken."
     assert not any(";" in candidate for candidate in finder.candidates(start))
@@ -115,11 +115,11 @@ def test_a_dark_room_without_a_way_out_offers_all_ways(story):
     finder = Finder(story)
     game = JerichoInterpreter(story, state="exact")
     pit = played(game, "down").state
-    found = finder.chosen(pit, finder.candidates(pit)).actions
-    assert {"sing", "jump", "north", "down", "look", "inventory", "wait"} == set(found)
+    actions = finder.chosen(pit, finder.candidates(pit)).actions
+    assert {"sing", "jump", "north", "down", "look", "inventory", "wait"} == set(actions)
     groped = game.step(pit, "north").state
     assert finder.chosen(groped, finder.candidates(groped)).actions == ("jump", "north", "sing")
-    assert finder.chosen(pit, ["score"]).actions == tuple(sorted(set(found) - {"sing", "jump"}))
+    assert finder.chosen(pit, ["score"]).actions == tuple(sorted(set(actions) - {"sing", "jump"}))
 
 
 def test_an_accent_is_read_as_one_letter(story_5):
@@ -173,9 +173,9 @@ async def test_a_state_has_a_bound_in_time_which_is_said_once(story_5, monkeypat
     monkeypatch.setattr(jericho_interpreter, "SECONDS", 0.0)
     game = JerichoInterpreter(story_5, state="exact")
     with caplog.at_level(logging.WARNING):
-        found = await game.valid_actions(game.begin().state)
+        actions = await game.valid_actions(game.begin().state)
         again = await game.valid_actions(played(game, "open chest").state)
-    assert "down" in found
+    assert "down" in actions
     assert "down" in again
     (message,) = [
         record.getMessage() for record in caplog.records if "not tried" in record.getMessage()
@@ -252,10 +252,10 @@ def test_a_random_walk_never_stops_for_lack_of_actions(story):
     finder = Finder(story)
     game = JerichoInterpreter(story, state="exact")
     draw = Random(3)
-    made = game.begin()
+    transition = game.begin()
     for _ in range(40):
-        if made.ending is not None:
-            made = game.begin()
-        found = finder.chosen(made.state, finder.candidates(made.state)).actions
-        assert found
-        made = game.step(made.state, draw.choice(found))
+        if transition.ending is not None:
+            transition = game.begin()
+        actions = finder.chosen(transition.state, finder.candidates(transition.state)).actions
+        assert actions
+        transition = game.step(transition.state, draw.choice(actions))

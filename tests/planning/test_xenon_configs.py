@@ -133,12 +133,12 @@ def metrics_of(table):
 def test_a_curve_stands_where_its_metric_was_taken(table):
     sweep = trials(table)
     for column, metric in metrics_of(table):
-        found = re.fullmatch(r"\w+_(at|after)_(\d+)", metric)
-        if found is None:
+        match = re.fullmatch(r"\w+_(at|after)_(\d+)", metric)
+        if match is None:
             continue
-        unit = "steps" if found[1] == "at" else "episodes"
+        unit = "steps" if match[1] == "at" else "episodes"
         (horizon,) = {trial.settings[unit] for trial in sweep}
-        assert column.x == int(found[2])
+        assert column.x == int(match[2])
         assert column.x in {round(horizon * mark / MARKS) for mark in range(1, MARKS + 1)}
         assert (unit == "steps") == all(trial.settings["episodes"] == 1 for trial in sweep)
 

@@ -91,17 +91,17 @@ async def test_the_oracle_is_held_to_known_names_as_the_model_is(engine):
 @pytest.mark.parametrize("change_at", [0, 500])
 @pytest.mark.parametrize("pool", ["resources", "required"])
 async def test_what_is_true_is_never_refuted(engine, monkeypatch, pool, change_at):
-    made = []
+    refuters = []
 
     class Kept(XenonPlus):
         def __init__(self, **fields):
             super().__init__(**fields)
-            made.append(self)
+            refuters.append(self)
 
     monkeypatch.setitem(learning.AGENTS, "xenon-plus", Kept)
     level = {"requirements": 3, "actions": 3, "pool": pool}
     await learn(engine, "xenon-plus", seed=6, steps=1000, change_at=change_at, **level)
-    (refutations,) = [agent.refutations for agent in made]
+    (refutations,) = [agent.refutations for agent in refuters]
     truth = perturb(RuleBook.load(), seed=6, **level).book
     assert len(refutations.refuted) > 20
     for item in refutations.refuted:

@@ -63,8 +63,8 @@ def test_analyses_blame_the_action_or_what_is_missing():
 
 def test_rankings_by_hand():
     asked = RankingQuestion("furnace", ("stick", "cobblestone", "crafting_table", "log"))
-    found = [exp(logprob) for logprob in ROLES.rank().rule.right(asked)]
-    assert found == pytest.approx([0.05, 0.45, 0.45, 0.05])
+    shares = [exp(logprob) for logprob in ROLES.rank().rule.right(asked)]
+    assert shares == pytest.approx([0.05, 0.45, 0.45, 0.05])
     wrong = [exp(logprob) for logprob in ROLES.rank().rule.wrong(asked, Random(0))]
     assert max(wrong) == pytest.approx(0.9)
     assert wrong.index(max(wrong)) in {0, 3}

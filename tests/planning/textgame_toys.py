@@ -110,10 +110,10 @@ async def view(game, state):
 
 def played(interpreter, *actions):
     """Takes actions one after the other, and returns the last transition."""
-    made = interpreter.begin()
+    transition = interpreter.begin()
     for action in actions:
-        made = interpreter.step(made.state, action)
-    return made
+        transition = interpreter.step(transition.state, action)
+    return transition
 
 
 async def follow(game, *actions):

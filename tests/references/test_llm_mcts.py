@@ -57,7 +57,7 @@ def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
         even = 0.5 / len(actions)
         return [even + 0.5 * (0.9 if a == right else 0.1 / (len(actions) - 1)) for a in actions]
 
-    plan, found = [], []
+    plan, statistics_of = [], []
     while not rules.ended(state) and len(plan) < moves:
         now = belief.filled(Random(f"others {seed} {belief.steps}"))
         draw = now.draw
@@ -65,7 +65,7 @@ def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
             once = now.draw(rng)
             draw = lambda _, once=once: once  # noqa: E731
         search = Algorithm1(rules, draw, seen, pi, **variant)
-        found.append(search.search(simulations, rng))
+        statistics_of.append(search.search(simulations, rng))
         tried = {a: v for a, v in search.policy[()].items() if search.n[(), a]}
         highest = max(search.q[(), a] for a in tried)  # 8
         equals = [a for a in tried if search.q[(), a] == highest]
@@ -77,7 +77,7 @@ def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
         state = rules.after(state, action)
         seen = (*seen, rules.observe(state))
         belief = belief.after(seen[-1])
-    return plan, found
+    return plan, statistics_of
 
 
 PAPER = {
@@ -125,14 +125,14 @@ async def test_an_episode(tmp_path, name, number):
         state_prior="exact",
         **chosen,
     )
-    plan, found = episode(task, seed=number, **chosen)
+    plan, decisions = episode(task, seed=number, **chosen)
     assert list(outcome.plan) == plan
     assert len(plan) > 1
-    for theirs, mine in zip(statistics(outcome), found, strict=True):
+    for theirs, mine in zip(statistics(outcome), decisions, strict=True):
         assert theirs.keys() == mine.keys()
         for action, numbers in theirs.items():
             assert numbers == pytest.approx(mine[action])
-    assert any(q > 0 for decision in found for _, q, _ in decision.values())
+    assert any(q > 0 for decision in decisions for _, q, _ in decision.values())
 
 
 # RANDOM HOMES ------------------------------------------------------------------------------------
@@ -169,14 +169,14 @@ def drawn_task(seed, folder):
 
 def tree_of(node, h=(), *, keyed):
     """A tree of the package as the reference has it: history -> action -> N, Q and π."""
-    found = {}
+    tree = {}
     if node.edges:
-        found[h] = {str(edge.action): (edge.visits, edge.value, edge.prior) for edge in node.edges}
+        tree[h] = {str(edge.action): (edge.visits, edge.value, edge.prior) for edge in node.edges}
     for edge in node.edges or ():
         for seen, below in edge.outcomes.items():
             step = (str(edge.action), seen.key if keyed else None)
-            found |= tree_of(below, (*h, step), keyed=keyed)
-    return found
+            tree |= tree_of(below, (*h, step), keyed=keyed)
+    return tree
 
 
 def test_searches_in_random_homes(tmp_path):
@@ -261,13 +261,13 @@ def test_searches_in_random_homes(tmp_path):
                 rng=Random(seed),
             )
         )
-        found = tree_of(root, keyed=reads)
+        tree = tree_of(root, keyed=reads)
         expected = {
             h: {str(a): (mine.n[h, a], mine.q[h, a], p) for a, p in policy.items()}
             for h, policy in mine.policy.items()
         }
-        assert found.keys() == expected.keys()
-        for h, edges in found.items():
+        assert tree.keys() == expected.keys()
+        for h, edges in tree.items():
             assert list(edges) == list(expected[h])
             for (n, q, p), (mine_n, mine_q, mine_p) in zip(
                 edges.values(), expected[h].values(), strict=True
@@ -275,8 +275,8 @@ def test_searches_in_random_homes(tmp_path):
                 assert (n, p) == (mine_n, mine_p)
                 assert isclose(q, mine_q, rel_tol=1e-12 if values == "softmax" else 0.0)
         met.update(
-            gained=any(q > 0 for edges in found.values() for _, q, _ in edges.values()),
-            deep=max(map(len, found)) > 2,
+            gained=any(q > 0 for edges in tree.values() for _, q, _ in edges.values()),
+            deep=max(map(len, tree)) > 2,
             split=any(len(edge.nodes) > 1 for _, edge in edges_below(root)),
         )
 

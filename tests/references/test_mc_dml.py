@@ -158,10 +158,10 @@ def agent(game, answers, given):
 
 def tree_of(root, h):
     """A tree of the package as the reference has it: history -> node."""
-    found = {}
+    tree = {}
     if root.edges:
         visits = {edge.action: edge.visits for edge in root.edges}
-        found[h] = Node(
+        tree[h] = Node(
             sum(visits.values()),
             visits,
             {edge.action: edge.value for edge in root.edges},
@@ -169,9 +169,9 @@ def tree_of(root, h):
         )
     for edge in root.edges or ():
         if edge.node is not None:
-            made = edge.step.state.state
-            found |= tree_of(edge.node, (*h, edge.action, (made.text, made.state)))
-    return found
+            below = edge.step.state.state
+            tree |= tree_of(edge.node, (*h, edge.action, (below.text, below.state)))
+    return tree
 
 
 def ordered(tree):
@@ -206,16 +206,16 @@ def test_searches():
         h = ((start.text, start.state),)
         again = Answers(answers.seed, answers.words)
         here = Position((), Scene(start), 0.0)
-        found = asyncio.run(agent(game, answers, given).search(here, rng=Random(seed)))
+        search = asyncio.run(agent(game, answers, given).search(here, rng=Random(seed)))
         # With one reflection at most, the paper's line 12 and ours are the same.
         kind = Search if given.reflections < 2 else Different
         mine = reference(game, again, given, Random(seed), kind=kind)
         best = mine.plan(start, h)
         tree = mine.trees[-1]
-        assert ordered(tree_of(found.root, h)) == ordered(tree)
-        assert best_action(found.root, Random(seed)) == Random(seed).choice(best)
-        assert found.depth == mine.horizon
-        assert found.reflections == tuple(mine.memory)
+        assert ordered(tree_of(search.root, h)) == ordered(tree)
+        assert best_action(search.root, Random(seed)) == Random(seed).choice(best)
+        assert search.depth == mine.horizon
+        assert search.reflections == tuple(mine.memory)
         assert answers.reflected == again.reflected
         # The package asks once for what the reference asks at every visit.
         assert dict.fromkeys(answers.asked) == dict.fromkeys(again.asked)

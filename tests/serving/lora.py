@@ -54,7 +54,7 @@ PLAIN = {
 
 def write_adapter(base, folder, *, seed=0, rank=4, alpha=8.0, size=0.02, card=None):
     """Writes a random adapter of all projections of the model in a folder."""
-    made = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     tensors = {}
     for file in base.glob("*.safetensors"):
         for name, weight in load_file(file).items():
@@ -62,7 +62,7 @@ def write_adapter(base, folder, *, seed=0, rank=4, alpha=8.0, size=0.02, card=No
             if layer.rpartition(".")[2] in TARGETS:
                 for half, shape in (("A", (rank, weight.shape[1])), ("B", (weight.shape[0], rank))):
                     tensors[f"base_model.model.{layer}.lora_{half}.weight"] = size * torch.randn(
-                        shape, generator=made
+                        shape, generator=generator
                     )
     folder.mkdir(parents=True)
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})

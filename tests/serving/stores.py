@@ -43,8 +43,8 @@ class Responses:
 
     @staticmethod
     def get(store, numbers):
-        found = {n: store.get(key(n)) for n in numbers}
-        return {n: value for n, value in found.items() if value is not None}
+        values = {n: store.get(key(n)) for n in numbers}
+        return {n: value for n, value in values.items() if value is not None}
 
 
 class Vectors:
@@ -81,9 +81,9 @@ def fill(kind, path, numbers):
 
 def read(kind, path, numbers):
     with closing(kind.opened(path)) as store:
-        found = kind.get(store, numbers)
+        values = kind.get(store, numbers)
         store.stats()
-        return found
+        return values
 
 
 def altered(path, statement):

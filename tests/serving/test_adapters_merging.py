@@ -152,13 +152,13 @@ def test_shards_keep_their_names(tiny, adapter, tmp_path, card):
 def test_an_adapter_s_folder_is_a_model(tiny, adapter, cache, card):
     with pytest.raises(UnknownModelError, match="is not on this machine: fetch it"):
         locate(str(adapter))
-    found = resolve(str(adapter))
-    assert found.path.parent == cache
-    assert found.taught == card.taught
-    assert found.revision == f"{card.base_revision}+{read_adapter(adapter).revision}-merged-1"
-    made = (found.path / "model.safetensors").stat().st_mtime_ns
-    assert resolve(str(adapter)) == locate(str(adapter)) == found
-    assert (found.path / "model.safetensors").stat().st_mtime_ns == made
+    resolved = resolve(str(adapter))
+    assert resolved.path.parent == cache
+    assert resolved.taught == card.taught
+    assert resolved.revision == f"{card.base_revision}+{read_adapter(adapter).revision}-merged-1"
+    written = (resolved.path / "model.safetensors").stat().st_mtime_ns
+    assert resolve(str(adapter)) == locate(str(adapter)) == resolved
+    assert (resolved.path / "model.safetensors").stat().st_mtime_ns == written
 
 
 def test_every_byte_of_an_adapter_is_in_its_revision(tiny, adapter):
@@ -197,7 +197,7 @@ def test_merges_without_a_card_differ_in_their_middle_alone(tmp_path, adapter):
     sizes = {"a": (1, 600_000), "model.layers.0.mlp.up_proj.weight": (48, 32), "z": (1, 600_000)}
     save_file({name: torch.zeros(size) for name, size in sizes.items()}, base / "model.safetensors")
     plain = resolve(str(base)).revision
-    found = []
+    resolved = []
     for number in (1, 2):
         folder = tmp_path / f"adapter{number}"
         shutil.copytree(adapter, folder)
@@ -206,12 +206,15 @@ def test_merges_without_a_card_differ_in_their_middle_alone(tmp_path, adapter):
         halves = {layer % "A": torch.ones(4, 32), layer % "B": number * torch.ones(48, 4)}
         save_file(halves, folder / WEIGHTS)
         merge(base, folder, tmp_path / f"merged{number}", base_revision=plain)
-        found.append(resolve(str(tmp_path / f"merged{number}")))
-        assert taught_revision(str(tmp_path / f"merged{number}")) == found[-1].revision
-    assert [model.taught for model in found] == [None, None]
+        resolved.append(resolve(str(tmp_path / f"merged{number}")))
+        assert taught_revision(str(tmp_path / f"merged{number}")) == resolved[-1].revision
+    assert [model.taught for model in resolved] == [None, None]
     # Were the marks alike, the weights would still tell them apart: all of their bytes count.
     shutil.copy(tmp_path / "merged1" / MERGED, tmp_path / "merged2" / MERGED)
-    assert content_revision(tmp_path / "merged2") not in {found[0].revision, found[1].revision}
+    assert content_revision(tmp_path / "merged2") not in {
+        resolved[0].revision,
+        resolved[1].revision,
+    }
     assert resolve(str(base)).revision == plain
 
 
@@ -315,18 +318,18 @@ def test_a_bundled_model_that_an_adapter_makes(tiny, adapter, card, monkeypatch,
     monkeypatch.setitem(CATALOGUE, "planner", planner)
     with pytest.raises(UnknownModelError, match="planner is not on this machine: fetch it"):
         locate("planner")
-    found = resolve("planner")
-    assert (found.name, found.revision) == ("planner", planner.revision)
-    assert found.path.name == planner.folder_name
+    resolved = resolve("planner")
+    assert (resolved.name, resolved.revision) == ("planner", planner.revision)
+    assert resolved.path.name == planner.folder_name
     assert adapter_folder("planner") == adapter
     # A damaged file of the same size is found by reading every byte.
-    weights = found.path / "model.safetensors"
+    weights = resolved.path / "model.safetensors"
     good = weights.read_bytes()
     weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
-    assert resolve("planner") == found
+    assert resolve("planner") == resolved
     assert weights.read_bytes() != good
     monkeypatch.setattr(sys.modules["llm_serving.models.resolve"], "fetch_verified", resolve)
-    assert fetch_verified("planner") == found
+    assert fetch_verified("planner") == resolved
     assert weights.read_bytes() == good
 
 

@@ -71,17 +71,17 @@ def test_masks_and_moves_equal_those_of_outlines(regex):
 def test_texts_that_go_on_from_other_texts_are_kept(regex, language):
     vocabulary = small_vocabulary()
     index = OutlinesIndex(regex, vocabulary)
-    found, frontier = set(), [(INITIAL, b"")]
+    reached, frontier = set(), [(INITIAL, b"")]
     while frontier:
         state, written = frontier.pop()
         tokens = allowed(index, state)
         if END in tokens:
-            found.add(written.decode())
+            reached.add(written.decode())
         frontier += [
             (index.advance(state, token), written + vocabulary.token_bytes[token])
             for token in tokens - {END}
         ]
-    assert found == language
+    assert reached == language
 
 
 def test_a_walk_along_the_masks_writes_a_text_of_the_language():

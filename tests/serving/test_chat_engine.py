@@ -29,13 +29,13 @@ def model(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("model")
     tokenizer = read_tokenizer(write(folder, "gemma"))
-    made = build(folder, tokenizer)
+    network = build(folder, tokenizer)
     end, eos = tokenizer.convert_tokens_to_ids(["<end_of_turn>", "<eos>"])
     with torch.no_grad():
-        made.lm_head.weight[end] = made.lm_head.weight[eos]
-    made.save_pretrained(folder)
+        network.lm_head.weight[end] = network.lm_head.weight[eos]
+    network.save_pretrained(folder)
     write(folder, "gemma")
-    return folder, made
+    return folder, network
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -274,11 +274,11 @@ def test_loading_touches_no_network(monkeypatch):
         raise AssertionError("the network was asked")
 
     opened = TextEncoder(cache=None)
-    found = opened.identity
+    identity = opened.identity
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     monkeypatch.setattr(socket.socket, "connect", refuse)
     assert opened.encode(["apple"]).shape == (1, 384)
-    assert found.name == "all-minilm-l6-v2"
+    assert identity.name == "all-minilm-l6-v2"
     opened.close()
 
 

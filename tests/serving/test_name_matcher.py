@@ -17,8 +17,8 @@ async def test_the_nearest_spelling_is_the_name():
     matcher = await NameMatcher.build(
         {"kitchentable": "table", "armchair": "chair", "couch": "sofa"}, embed=embed
     )
-    found = await matcher.nearest("seat")
-    assert found == NameMatch("armchair", pytest.approx(np.cos(np.radians(10)), abs=1e-6))
+    match = await matcher.nearest("seat")
+    assert match == NameMatch("armchair", pytest.approx(np.cos(np.radians(10)), abs=1e-6))
     (seat, desk) = await matcher.ranked(["seat", "desk"], k=2)
     assert [match.name for match in seat] == ["armchair", "couch"]
     assert seat[1].score == pytest.approx(np.cos(np.radians(20)), abs=1e-6)

@@ -27,8 +27,8 @@ def test_no_flipped_byte_is_believed(tmp_path, kind):
         damaged[place] ^= 1 << (place % 8)
         path.write_bytes(damaged)
         try:
-            found = read(kind, path, range(8))
-            assert all(value == kind.value(n) for n, value in found.items())
+            values = read(kind, path, range(8))
+            assert all(value == kind.value(n) for n, value in values.items())
             fill(kind, path, range(8))
         except CacheError as error:
             refused.append(str(error))
@@ -47,8 +47,8 @@ def test_what_was_altered_is_refused_or_missed_and_never_believed(tmp_path, kind
     begun = time.monotonic()
     message = str(path)
     try:
-        found = read(kind, path, range(40))
-        assert all(value == kind.value(n) for n, value in found.items())
+        values = read(kind, path, range(40))
+        assert all(value == kind.value(n) for n, value in values.items())
         fill(kind, path, range(40))
     except CacheError as error:
         message = str(error)

@@ -204,8 +204,16 @@ def driver(tmp_path, monkeypatch):
     source.write_text(NVML)
 
     def install(gpus, *, build=("vllm", "0.33.0"), cuda="13.0"):
-        made = ["gcc", "-shared", "-fPIC", f"-DGPUS={gpus}", source, "-o", tmp_path / f"{gpus}.so"]
-        subprocess.run(made, check=True)
+        command = [
+            "gcc",
+            "-shared",
+            "-fPIC",
+            f"-DGPUS={gpus}",
+            source,
+            "-o",
+            tmp_path / f"{gpus}.so",
+        ]
+        subprocess.run(command, check=True)
         monkeypatch.setattr(vllm_arguments, "NVML", str(tmp_path / f"{gpus}.so"))
         monkeypatch.setattr(vllm_arguments, "_installed", lambda: build)
         monkeypatch.setattr(torch.version, "cuda", cuda)
