@@ -74,22 +74,23 @@ PINNED = ["60bb1b4bc72d", "fbd4d10f3827", "064d6d04cd92"]
 @pytest.mark.parametrize("name", HALVES)
 def test_lessons_name_what_is_held_out_in_recipes_of_taught_items_only(name):
     hidden = half(HALVES[name])
-    lessons = made(700, name=name)
-    assert len(lessons) > 3000
+    lessons = made(400, name=name)
+    assert len(lessons) > 2000
     mentioned = 0
     for one in lessons:
         owners = {asked(one), *shown(one)}
         assert owners.isdisjoint(hidden), one
         own = {u for item in owners for u in BOOK.requirements(item)}
-        texts = (*(turn.content for turn in one.prompt), one.answer)
+        # The system message is the same whatever is held out.
+        texts = (one.prompt[-1].content, one.answer)
         named = {word for text in texts for word in WORD.findall(text)} & hidden
         assert named <= own, (one, named - own)
         mentioned += bool(named)
-    assert mentioned > 100  # as ingredients
+    assert mentioned > 50  # as ingredients
 
 
 def test_lessons_have_the_rules_of_the_game_and_no_others():
-    for one in made(300):
+    for one in made(100):
         required, action = BOOK.requirements(asked(one)), BOOK.rule(asked(one)).action
         if one.role == "choose":
             assert one.answer == action
@@ -98,7 +99,7 @@ def test_lessons_have_the_rules_of_the_game_and_no_others():
             if one.kinds["because of"] == "the action":
                 assert says.endswith(f"never obtains it; {action} does")
             else:
-                lacking = {word for word in WORD.findall(says)} - {"it", "requires", "and"}
+                lacking = set(WORD.findall(says)) - {"it", "requires", "and"}
                 assert lacking
                 assert lacking <= required.keys()
         else:
@@ -109,7 +110,7 @@ def test_lessons_have_the_rules_of_the_game_and_no_others():
 def test_every_failure_is_one_that_the_game_explains():
     world = TextWorld(BOOK, goals=BOOK.rules, verbs=ACTIONS)
     found = 0
-    for seed in range(300):
+    for seed in range(100):
         rng = Random(seed)
         item = rng.choice(sorted(BOOK.rules))
         for action in ("mine", "craft", "smelt"):
@@ -122,7 +123,7 @@ def test_every_failure_is_one_that_the_game_explains():
             held = dict(failure.inventory)
             assert all(held[u] >= q for u, q in failure.believed.items())
             assert world.holding(held).step(action, item) is None
-    assert found > 600
+    assert found > 200
 
 
 def test_a_question_tells_why_attempts_failed_or_does_not():
@@ -136,11 +137,13 @@ def test_a_question_tells_why_attempts_failed_or_does_not():
 
 
 def test_what_is_held_out_is_asked_only_to_measure():
-    assert {asked(one) for one in made(400, held_out=True)} <= half(0)
+    assert {asked(one) for one in made(100, held_out=True)} <= half(0)
     assert made(5, name="", held_out=True) == []
     drawn = draw_exercises(maker(), "predict", count=20, seed=0)
     assert [one.kinds[MATERIAL] for one in drawn] == [SEEN] * 10 + [HELD_OUT] * 10
-    assert digest(drawn) == digest(draw_exercises(ItemExercises(half(0)), "predict", count=20, seed=0))
+    assert digest(drawn) == digest(
+        draw_exercises(ItemExercises(half(0)), "predict", count=20, seed=0)
+    )
 
 
 def test_a_prior_that_walks_everywhere_is_not_taught_beside_what_is_held_out():
@@ -155,9 +158,9 @@ def test_a_prior_that_walks_everywhere_is_not_taught_beside_what_is_held_out():
 def test_the_card_names_the_items_that_were_held_out():
     options = LessonOptions(roles=(), hold_out=("half-1", "bread"), states=1, seed=0)
     assert _held_out("minecraft-goals", options) == sorted({*half(1), "bread"})
-    assert _held_out("blocksworld", LessonOptions(roles=(), hold_out=("blocks-5",), states=1, seed=0)) == (
-        "blocks-5",
-    )
+    assert _held_out(
+        "blocksworld", LessonOptions(roles=(), hold_out=("blocks-5",), states=1, seed=0)
+    ) == ("blocks-5",)
 
 
 def test_an_unknown_name_cannot_be_held_out():
@@ -169,7 +172,7 @@ def test_an_unknown_name_cannot_be_held_out():
 
 
 def test_right_answers_are_right_and_invent_nothing():
-    for one in made(150):
+    for one in made(60):
         grade = one.grade(one.answer)
         assert (grade.right, grade.brief) == (True, one.brief)
         assert grade.invented is (None if one.role == "choose" else False)
@@ -191,10 +194,12 @@ def test_a_wrong_quantity_is_wrong():
     assert not one.grade(compact(RequirementList(needs=[(name, count + 1), *rest]))).right
 
 
+@functools.cache
 def analysis(item, *, because):
     return next(
         one
-        for one in made(4000, name="", roles=["analyse"])
+        for seed in range(4000)
+        for one in maker("").about_one_state(Random(seed), roles=["analyse"], held_out=False)
         if asked(one) == item and one.kinds["because of"] == because
     )
 
