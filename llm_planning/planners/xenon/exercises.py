@@ -24,7 +24,7 @@ count.
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.environments.minecraft.book.rulebook import game_rules
@@ -89,7 +89,7 @@ _RULES_WORDS = re.compile(r"never obtains it; ([a-z]+) does")
 
 def item_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
     """The exercises of a domain of items; every model is asked in the same words."""
-    return ItemExercises(domain.held_out) if issubclass(domain.kind, ItemWorld) else None
+    return _maker(domain.held_out) if issubclass(domain.kind, ItemWorld) else None
 
 
 class ItemExercises:
@@ -281,6 +281,9 @@ class ItemExercises:
 
 def _says(sentence: str, words: str) -> bool:
     return re.search(rf"\b{words}\b", sentence) is not None
+
+
+_maker = cache(ItemExercises)
 
 
 def listed(requirements: Requirements) -> str:
