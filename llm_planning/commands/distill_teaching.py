@@ -166,7 +166,7 @@ def teach(
         "dtype": dtype,
         "states": lessons.states,
         "seed": lessons.seed,
-        "hold_out": lessons.hold_out,
+        "hold_out": _held_out(domain, lessons),
         "also": [dict(settings) for settings in lessons.also],
         "traces": [
             {"decisions": len(maker.decisions), "sha256": maker.digest()} for maker in searched
@@ -286,6 +286,13 @@ def _making(
     if not torch.cuda.is_available():
         return nullcontext(begin())
     return closing(Ahead(begin, processes=max(len(os.sched_getaffinity(0)) - 1, 1)))
+
+
+def _held_out(domain: str, lessons: LessonOptions) -> Sequence[str] | None:
+    """The names that were held out; of those that stand for many, these."""
+    if lessons.hold_out is None:
+        return None
+    return sorted(find_domain(domain).holding_out(lessons.hold_out).held_out) or lessons.hold_out
 
 
 def _words(worlds: Sequence[Makers]) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def trials_of(
         EngineConfigError: the model's configuration is missing or impossible.
         DomainError: a name cannot be held out.
     """
-    makers = exercise_makers(domain, words="general")
+    makers = exercise_makers(domain.holding_out(hold_out), words="general")
     if not makers:
         raise UsageError(f"no planner has exercises in {domain.name}: nothing can be measured")
     for role in roles:

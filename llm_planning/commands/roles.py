@@ -206,9 +206,8 @@ def _show(
     say(f"{right} of {asked} answers of {measures[0].model} are right: {right / asked:.0%}.")
     console = SafeConsole()
     invents = any(measured.invented for measured in measures)
-    table = Table(
-        "role", "right", "of", "share", "95% interval", *(["invented"] if invents else [])
-    )
+    heads = ("role", "right", "of", "share", "95% interval", *(("invented",) if invents else ()))
+    table = Table(*heads)
     for column in (*table.columns[1:4], *table.columns[5:]):
         column.justify = "right"
     for measured in measures:
@@ -245,7 +244,7 @@ def _cells(label: str, share: Estimate, *, invented: Estimate | None) -> tuple[s
         for value in (share.value, share.low, share.high)
     ]
     interval = f"{texts[1]} to {texts[2]}" if texts[1] else share.reason or ""
-    named = invented and invented.value
+    named = None if invented is None else invented.value
     return (
         *(label, str(right), str(share.n), texts[0], interval),
         *(() if named is None else (write_number(named, "percent"),)),

@@ -19,6 +19,7 @@ from llm_planning.environments.minecraft.items.goals import GOAL_GROUPS_67, GOAL
 from llm_planning.environments.minecraft.items.text_world import TextWorld
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
+from llm_planning.experiments.sweep_files import Trust
 from llm_planning.planners.xenon.given_goal import true_knowledge
 from llm_planning.planners.xenon.learning_report import MARKS
 from llm_planning.planners.xenon.specs import SPECS
@@ -31,6 +32,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "xenon" / "configs.json"
 PUBLISHED = sorted(
     path.name.removesuffix(".published.yaml") for path in PAPER.folder.glob("*.published.yaml")
 )
+STUDENTS = tuple(f"students/half-{seed}/adapter" for seed in range(3))
 SWEEPS = sorted(
     path.stem
     for path in PAPER.folder.glob("*.yaml")
@@ -40,7 +42,7 @@ SWEEPS = sorted(
 
 @functools.cache
 def trials(sweep):
-    return load_sweep(PAPER.folder / f"{sweep}.yaml").trials
+    return load_sweep(PAPER.folder / f"{sweep}.yaml", trust=Trust.of(STUDENTS)).trials
 
 
 def keys(sweep):
@@ -72,13 +74,57 @@ def content():
     }
 
 
-@pytest.mark.parametrize("sweep", SWEEPS)
+@pytest.mark.parametrize("sweep", [one for one in SWEEPS if not one.startswith("student")])
 def test_a_sweep_is_answered_by_the_oracle_or_the_bundled_model(sweep):
     oracle = ("none", "sticky-40" if sweep == "table6" else "table12")
     for trial in trials(sweep):
         # OracleActionPlanner and the two that draw actions ask no model.
         answered = (trial.model, trial.settings.get("roles", oracle[1]))
         assert answered in {oracle, ("smollm2-135m-instruct", "llm")}
+
+
+HORIZONS = {
+    "student-table5": {(3000, 1, 0)},
+    "student-table16": {(3000, 1, 1500)},
+    "student-table2": {(36000, 400, 0)},
+    "student-figure25": {(300, None, None)},
+}
+"""Sweep of students -> steps, episodes and the step of the change: those of the paper."""
+
+
+@pytest.mark.parametrize(("sweep", "horizon"), HORIZONS.items())
+def test_students_have_the_papers_horizons_and_stand_beside_untaught_and_rules(sweep, horizon):
+    answered = {}
+    for trial in trials(sweep):
+        if trial.planner not in {"select-random-fam", "select-ucb"}:
+            by = (trial.model, trial.settings["roles"])
+            answered.setdefault(by, []).append((trial.planner, trial.task, trial.seed))
+        settings = trial.settings
+        assert tuple(map(settings.get, ("steps", "episodes", "change_at"))) in horizon
+    assert answered.keys() == {
+        ("none", "rules"),
+        *((model, "llm") for model in ("smollm2-135m-instruct", *STUDENTS)),
+    }
+    first, *others = answered.values()
+    assert all(other == first for other in others)
+    assert len({seed for _, _, seed in first}) == 5
+
+
+def test_the_tables_of_students_print_what_the_paper_prints():
+    for table in HORIZONS:
+        printed = [row.published for row in PAPER.table(table.removeprefix("student-")).rows]
+        for row in PAPER.table(table).rows:
+            if row.published:
+                assert any(row.published.items() <= figures.items() for figures in printed)
+
+
+def test_self_correction_is_held_against_none_for_every_model():
+    shown = [
+        (one.first["model"], one.first["planner"], one.second["planner"], one.column)
+        for one in PAPER.table("student-table5").compare
+    ]
+    pair = ("xenon-self-actions", "xenon-no-actions", "p00")
+    assert shown == [(model, *pair) for model in ("smollm2-135m-instruct", *STUDENTS)]
 
 
 def test_only_what_a_table_is_about_differs():

@@ -24,7 +24,7 @@ count.
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.environments.minecraft.book.rulebook import game_rules
@@ -50,7 +50,7 @@ from llm_planning.planners.xenon.roles import (
     action_values,
     choose_prompt,
 )
-from llm_planning.roles.exercises import HELD_OUT, SEEN, Exercise, Grade, exercise_of
+from llm_planning.roles.exercises import Exercise, Grade, exercise_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,11 +84,12 @@ _MOST_OTHERS = 6
 _FAILED = 3
 _DRAWS = 20
 _NAME = re.compile(r"[a-z]+(?:_[a-z]+)+")
+_RULES_WORDS = re.compile(r"never obtains it; ([a-z]+) does")
 
 
 def item_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
     """The exercises of a domain of items; every model is asked in the same words."""
-    return ItemExercises(domain.held_out) if issubclass(domain.kind, ItemWorld) else None
+    return _maker(domain.held_out) if issubclass(domain.kind, ItemWorld) else None
 
 
 class ItemExercises:
@@ -226,11 +227,12 @@ class ItemExercises:
     def _grade_analysis(self, written: Analysis, *, right: str, missing: Sequence[str]) -> Grade:
         sentence = written.analysis.lower()
         plain = sentence.replace("_", " ")
-        found = (
-            all(name.replace("_", " ") in plain for name in missing)
-            if missing
-            else any(form in plain.split() for form in forms_of(right))
-        )
+        if missing:
+            found = all(_says(plain, name.replace("_", " ")) for name in missing)
+        elif says := _RULES_WORDS.search(sentence):
+            found = says[1] == right
+        else:
+            found = any(_says(plain, form) for form in forms_of(right))
         invented = any(name not in self._book for name in _NAME.findall(sentence))
         return Grade(found, written.analysis, invented=invented)
 
@@ -274,10 +276,14 @@ class ItemExercises:
         return self._roles[size], action_set(size)
 
     def _kinds(self, item: str) -> dict[str, str]:
-        return {
-            "recipe": HELD_OUT if item in self._left_out else SEEN,
-            "item": OF_GOALS if item in self._of_goals else OTHER,
-        }
+        return {"item": OF_GOALS if item in self._of_goals else OTHER}
+
+
+def _says(sentence: str, words: str) -> bool:
+    return re.search(rf"\b{words}\b", sentence) is not None
+
+
+_maker = cache(ItemExercises)
 
 
 def listed(requirements: Requirements) -> str:
