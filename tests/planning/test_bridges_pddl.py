@@ -24,7 +24,7 @@ from unified_planning.io import PDDLReader
 
 from llm_planning.environments.bridges import pddl_plans, pddl_problem
 from llm_planning.environments.bridges.pddl import bridge
-from llm_planning.environments.bridges.pddl_language import CallGrammar
+from llm_planning.environments.bridges.pddl_words import CallGrammar
 from llm_planning.environments.bridges.pddl_problem import PddlProblem
 
 needs_planner = pytest.mark.skipif(not pddl_plans.can_plan(), reason="needs Fast Downward")
