@@ -7,10 +7,11 @@ from test_bridges_pddl import BALLS, BLOCKS, GRIPPER, LAMPS, ROOM, TOWER
 
 from llm_planning import open_engine, plan
 from llm_planning.domain import Decomposes, DomainError
+from llm_planning.roles.domain_rules import leading
 
 pytest.importorskip("unified_planning")
 
-from llm_planning.environments.bridges import pddl_plans
+from llm_planning.environments.bridges import pddl, pddl_plans
 from llm_planning.environments.bridges.pddl import bridge
 from llm_planning.environments.bridges.pddl_plans import Relaxation
 
@@ -172,6 +173,23 @@ async def test_planners_of_other_papers_plan_by_rules(planner, opened):
         outcome = await plan(planner, world, engine=engine, settings={"roles": "rules"})
     assert outcome.success
     assert outcome.metrics["validated"]
+
+
+@pytest.mark.skipif(not pddl_plans.can_plan(), reason="needs Fast Downward")
+def test_fast_downward_is_asked_once_if_an_advice_works_in_another_order(opened, monkeypatch):
+    world, asked = opened(TEA, BOTH), []
+    monkeypatch.setattr(pddl, "plan_of", lambda *how: asked.append(how) or pddl_plans.plan_of(*how))
+    way = world.advise(world.start(0))
+    assert len(way) == 8
+    right = leading(world, world.start(0), world.actions(world.start(0)), seed=0)
+    # Whichever cup is made first, leaves are fetched for each.
+    assert right == ("fill cup", "fill pot", "fetch")
+    assert len(asked) == 1
+    for first in right:
+        state = taken(world, first)
+        rest = list(way)
+        rest.remove(first)
+        assert sorted(world.advise(state)) == sorted(rest)
 
 
 def test_too_many_actions_for_relaxed_plans_are_refused(opened, monkeypatch):

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 STATES_KEPT: Final = 10_000
 """States whose actions and advice are kept."""
 
+LATEST: Final = 16
+"""States whose advice is tried in another order before Fast Downward is asked."""
+
 
 Score: TypeAlias = Literal["open-goals", "relaxed-plan"]
 
@@ -87,6 +90,7 @@ class PddlWorld(Domain["Situation", str]):
         self._score = scores[score]
         self._problem = problem
         self._advice: dict[Situation, tuple[str, ...]] = {}
+        self._latest: dict[Situation, None] = {}
         self.goal = goal_text(problem.goals)
         self.about = about_text(problem.model, problem.lasting, problem.lasting_numbers)
         self._applicable = lru_cache(STATES_KEPT)(problem.applicable)
@@ -165,7 +169,7 @@ class PddlWorld(Domain["Situation", str]):
         return self._problem.obstacle(state, action)
 
     def advise(self, state: Situation) -> Sequence[str]:
-        """A plan of Fast Downward; on the way that it advised before, the rest of that.
+        """A plan of Fast Downward; the rest of one that was advised before, where that still works.
 
         Raises:
             DomainError: no plan is found, or Fast Downward is not installed.
@@ -175,14 +179,32 @@ class PddlWorld(Domain["Situation", str]):
         if state not in self._advice:
             if len(self._advice) >= STATES_KEPT:
                 self._advice.clear()
-            plan = plan_of(self._problem.beginning_in(state), "first")
+            plan = self._rest(state) or plan_of(self._problem.beginning_in(state), "first")
             here: Situation | None = state
             for number, action in enumerate(plan):
                 if here is not None:
                     # What was advised first stays, so that nobody is led in a circle.
                     self._advice.setdefault(here, plan[number:])
                     here = self._problem.after(here, action)
+        if state not in self._latest:
+            self._latest[state] = None
+            if len(self._latest) > LATEST:
+                del self._latest[next(iter(self._latest))]
         return self._advice[state]
+
+    def _rest(self, state: Situation) -> tuple[str, ...] | None:
+        """What is left of a late advice of which another action than the first was taken."""
+        for before in self._latest:
+            plan = self._advice.get(before, ())
+            for number, action in enumerate(plan):
+                if self._problem.after(before, action) == state:
+                    rest = (*plan[:number], *plan[number + 1 :])
+                    here: Situation | None = state
+                    for following in rest:
+                        here = here and self._problem.after(here, following)
+                    if here is not None and self.success(here):
+                        return rest
+        return None
 
     def traits(self) -> Mapping[str, Any]:
         """The fewest actions to the goal, if Fast Downward is installed and finds it in time."""
