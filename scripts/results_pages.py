@@ -449,7 +449,6 @@ def pddl_domains() -> Source:
             "valid",
             "`uct` reached",
             "valid",
-            "shortest known",
             "length / shortest",
         ],
         rows=[
@@ -474,8 +473,7 @@ def _planned(found: Sequence[Mapping[str, str]]) -> list[str]:
         count(planned="True", valid="True"),
         count(searched="True"),
         count(searched="True", search_valid="True"),
-        str(len(ratios)),
-        f"{median(ratios):.2f}" if ratios else NOTHING,
+        f"{median(ratios):.2f} ({len(ratios)})" if ratios else NOTHING,
     ]
 
 
@@ -485,6 +483,7 @@ def pddl_refused() -> Source:
     for row in _found_problems():
         if row["found"] != "opened" or row["planned"] != "True":
             why = row["why"].partition(" is not read as PDDL: ")[2] or row["why"] or "out of time"
+            why = why.partition(", found ")[0]  # what stands there differs from file to file
             by_reason.setdefault((row["found"], why), Counter())[row["domain"]] += 1
     ordered = sorted(by_reason.items(), key=lambda pair: -pair[1].total())
     return Source(
