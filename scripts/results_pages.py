@@ -18,8 +18,9 @@ asks for its tables by name, so that no table is typed:
 `exported` measures a table anew from `docs/results/exports/NAME.parquet`, which `llm-planning sweep
 export` wrote, or from several of these. `roles` reads such an export of what `llm-planning roles
 measure` recorded. `rearrangement` has the description lengths of a home; `other_worlds` and
-`worlds_not_played` read what `scripts/other_worlds.py` found. `printed` reads
-`docs/results/exports/printed/NAME.csv`: the figures of a report whose ledger was not kept.
+`worlds_not_played` read what `scripts/other_worlds.py` found, `pddl_domains` and `pddl_refused`
+what `scripts/pddl_worlds.py` did. `printed` reads `docs/results/exports/printed/NAME.csv`: the
+figures of a report whose ledger was not kept.
 With --check nothing is written; a page that differs from its template and data is an error.
 """
 
@@ -34,6 +35,7 @@ from functools import cache
 from importlib.resources import files
 from math import log2
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -428,6 +430,83 @@ def worlds_not_played(kind: str) -> Source:
     )
 
 
+PDDL = "pddl.csv"
+"""What `scripts/pddl_worlds.py` found: a problem, what came of it, and of the plans."""
+
+
+@cache
+def _found_problems() -> list[dict[str, str]]:
+    with (EXPORTS / PDDL).open(encoding="utf-8", newline="") as file:
+        return [
+            {**row, "domain": row["problem"].partition("/")[0].removesuffix("_test")}
+            for row in csv.DictReader(file)
+        ]
+
+
+def pddl_domains() -> Source:
+    """What was planned in each domain of PDDL, and in all; domains without an open problem last."""
+    by_domain: dict[str, list[dict[str, str]]] = {}
+    for row in _found_problems():
+        by_domain.setdefault(row["domain"], []).append(row)
+    rows = {domain: _planned(found) for domain, found in by_domain.items()}
+    played = {domain: row for domain, row in rows.items() if row[1] != "0"}
+    return Source(
+        source=f"By `scripts/pddl_worlds.py`. Data: {_link(PDDL)}.",
+        heads=[
+            "domain",
+            "tried",
+            "opened",
+            "`drip-react` reached",
+            "valid",
+            "`uct` reached",
+            "valid",
+            "length / shortest",
+        ],
+        rows=[
+            ["all", *_planned(_found_problems())],
+            *([domain, *played[domain]] for domain in sorted(played)),
+        ],
+    )
+
+
+def _planned(found: Sequence[Mapping[str, str]]) -> list[str]:
+    """The cells of some problems: counts, and the median of length over shortest."""
+
+    def count(**wanted: str) -> str:
+        return str(sum(all(row[key] == is_ for key, is_ in wanted.items()) for row in found))
+
+    known = [row for row in found if row["shortest"] not in {"", "0"}]
+    ratios = [int(row["length"]) / int(row["shortest"]) for row in known]
+    return [
+        str(len(found)),
+        count(found="opened"),
+        count(planned="True"),
+        count(planned="True", valid="True"),
+        count(searched="True"),
+        count(searched="True", search_valid="True"),
+        f"{median(ratios):.2f} ({len(ratios)})" if ratios else NOTHING,
+    ]
+
+
+def pddl_refused() -> Source:
+    """Why problems were not opened, and why no plan was found in opened ones, with the domains."""
+    by_reason: dict[tuple[str, str], Counter[str]] = {}
+    for row in _found_problems():
+        if row["found"] != "opened" or row["planned"] != "True":
+            why = row["why"].partition(" is not read as PDDL: ")[2] or row["why"] or "out of time"
+            why = why.partition(", found ")[0]  # what stands there differs from file to file
+            by_reason.setdefault((row["found"], why), Counter())[row["domain"]] += 1
+    ordered = sorted(by_reason.items(), key=lambda pair: -pair[1].total())
+    return Source(
+        source=f"Data: {_link(PDDL)}.",
+        heads=["found", "why", "problems", "domains"],
+        rows=[
+            [kind, why, str(domains.total()), ", ".join(sorted(domains))]
+            for (kind, why), domains in ordered
+        ],
+    )
+
+
 def pages() -> Mapping[Path, str]:
     """Every page: where it lies and what it says.
 
@@ -446,7 +525,10 @@ def pages() -> Mapping[Path, str]:
     for name in environment.list_templates():
         page = RESULTS / name.removesuffix(".j2")
         depth = len(Path(name).parts) - 1
-        sources = (exported, printed, roles, rearrangement, other_worlds, worlds_not_played)
+        sources = (
+            *(exported, printed, roles, rearrangement),
+            *(other_worlds, worlds_not_played, pddl_domains, pddl_refused),
+        )
         template = environment.get_template(
             name, globals={source.__name__: source for source in sources}
         )

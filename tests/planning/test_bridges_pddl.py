@@ -24,7 +24,7 @@ from unified_planning.io import PDDLReader
 
 from llm_planning.environments.bridges import pddl_plans, pddl_problem
 from llm_planning.environments.bridges.pddl import bridge
-from llm_planning.environments.bridges.pddl_language import CallGrammar
+from llm_planning.environments.bridges.pddl_words import CallGrammar
 from llm_planning.environments.bridges.pddl_problem import PddlProblem
 
 needs_planner = pytest.mark.skipif(not pddl_plans.can_plan(), reason="needs Fast Downward")
@@ -410,9 +410,13 @@ def test_nothing_of_the_planner_lies_in_the_working_directory(opened, tmp_path, 
     # Fast Downward could not write a file of this name here.
     (tmp_path / "work" / "output.sas").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
+    for module in ("translate", "driver"):
+        (tmp_path / "work" / f"{module}.py").write_text("raise SystemExit(1)")
     assert len(world.advise(world.start(0))) == 5
+    # As `llm-planning` has it for all processes that it starts.
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
     assert world.traits() == {"optimum": 5}
-    assert os.listdir() == ["output.sas"]
+    assert sorted(os.listdir()) == ["driver.py", "output.sas", "translate.py"]
 
 
 @needs_planner

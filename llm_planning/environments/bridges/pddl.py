@@ -10,16 +10,21 @@ import os
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pydantic import create_model, model_validator
 
 from llm_base.files import at_home
-from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.domain import Domain, DomainError, Judged, Step
 from llm_planning.environments.bridges.pddl_files import hash_of, problem_files
-from llm_planning.environments.bridges.pddl_language import FactsModel, grammar_of
-from llm_planning.environments.bridges.pddl_plans import NoPlanError, can_plan, plan_of
-from llm_planning.environments.bridges.pddl_words import about_text, facts_text, goal_text
+from llm_planning.environments.bridges.pddl_plans import NoPlanError, Relaxation, can_plan, plan_of
+from llm_planning.environments.bridges.pddl_words import (
+    FactsModel,
+    about_text,
+    facts_text,
+    goal_text,
+    grammar_of,
+)
 from llm_planning.settings import Settings, identified
 from llm_planning.specs import DomainSpec, check_task
 
@@ -33,6 +38,12 @@ if TYPE_CHECKING:
 STATES_KEPT: Final = 10_000
 """States whose actions and advice are kept."""
 
+LATEST: Final = 16
+"""States whose advice is tried in another order before Fast Downward is asked."""
+
+
+Score: TypeAlias = Literal["open-goals", "relaxed-plan"]
+
 
 class PddlSettings(Settings):
     """Settings of a problem in PDDL.
@@ -40,12 +51,15 @@ class PddlSettings(Settings):
     Attributes:
         domain: file of the domain.
         problem: file of the problem, or a folder of problems, which are the tasks.
+        score: what searches think of a state: the share of the goal's conditions that hold, or how
+            short a relaxed plan is.
         pddl_sha256: hash of these files, in hexadecimal, so that changed files make another trial.
             It is computed; a given value must match the files.
     """
 
     domain: str = ""
     problem: str = ""
+    score: Score = "open-goals"
     pddl_sha256: str = ""
 
     @model_validator(mode="before")
@@ -65,14 +79,18 @@ class PddlWorld(Domain["Situation", str]):
 
     Args:
         problem: as read from its files.
+        score: see `PddlSettings`.
     """
 
     grammar: Grammar[str]
     state_model: FactsModel
 
-    def __init__(self, problem: PddlProblem) -> None:
+    def __init__(self, problem: PddlProblem, *, score: Score = "open-goals") -> None:
+        scores = {"open-goals": self._share, "relaxed-plan": lru_cache(STATES_KEPT)(self._nearness)}
+        self._score = scores[score]
         self._problem = problem
         self._advice: dict[Situation, tuple[str, ...]] = {}
+        self._latest: dict[Situation, None] = {}
         self.goal = goal_text(problem.goals)
         self.about = about_text(problem.model, problem.lasting, problem.lasting_numbers)
         self._applicable = lru_cache(STATES_KEPT)(problem.applicable)
@@ -106,8 +124,37 @@ class PddlWorld(Domain["Situation", str]):
         return not self._problem.open_goals(state)
 
     def score(self, state: Situation) -> float:
-        """The share of the goal's conditions that hold."""
+        """From 0 to 1, which is the goal; see `PddlSettings`."""
+        return self._score(state)
+
+    def _share(self, state: Situation) -> float:
         return 1 - len(self._problem.open_goals(state)) / len(self._problem.goals)
+
+    def _nearness(self, state: Situation) -> float:
+        """h_0 / (h_0 + h), where h_0 and h are the lengths of relaxed plans: 0.5 at the start."""
+        if self.success(state):
+            return 1.0
+        first, length = (self._relaxation.length(one) for one in (self._problem.start, state))
+        # What is left out of a relaxation may still be open.
+        return 0.0 if length is None else max(first or 0, 1) / (max(first or 0, 1) + max(length, 1))
+
+    @cached_property
+    def _relaxation(self) -> Relaxation:
+        return Relaxation(self._problem)
+
+    def decompose(self, state: Situation, subtask: str | None) -> Sequence[str]:
+        """For each open condition the action that brings it about in the fewest relaxed steps."""
+        return self._relaxation.before(state, subtask)
+
+    def judge(self, state: Situation, subtask: str, parent: str | None) -> Judged:
+        """Done, if what a subtask gives its parent or the goal holds; else whether it is possible.
+
+        A subtask that gives neither anything is done if all holds that begins with it.
+        """
+        if done := self._relaxation.judged(state, subtask, parent):
+            return done
+        obstacle = self.feasible(state, subtask)
+        return Judged("false", obstacle) if obstacle else Judged("true", "nothing is missing")
 
     def remainder(self, state: Situation) -> str:
         """The conditions of the goal that do not hold yet."""
@@ -122,7 +169,7 @@ class PddlWorld(Domain["Situation", str]):
         return self._problem.obstacle(state, action)
 
     def advise(self, state: Situation) -> Sequence[str]:
-        """A plan of Fast Downward; on the way that it advised before, the rest of that.
+        """A plan of Fast Downward; the rest of one that was advised before, where that still works.
 
         Raises:
             DomainError: no plan is found, or Fast Downward is not installed.
@@ -132,14 +179,32 @@ class PddlWorld(Domain["Situation", str]):
         if state not in self._advice:
             if len(self._advice) >= STATES_KEPT:
                 self._advice.clear()
-            plan = plan_of(self._problem.beginning_in(state), "first")
+            plan = self._rest(state) or plan_of(self._problem.beginning_in(state), "first")
             here: Situation | None = state
             for number, action in enumerate(plan):
                 if here is not None:
                     # What was advised first stays, so that nobody is led in a circle.
                     self._advice.setdefault(here, plan[number:])
                     here = self._problem.after(here, action)
+        if state not in self._latest:
+            self._latest[state] = None
+            if len(self._latest) > LATEST:
+                del self._latest[next(iter(self._latest))]
         return self._advice[state]
+
+    def _rest(self, state: Situation) -> tuple[str, ...] | None:
+        """What is left of a late advice of which another action than the first was taken."""
+        for before in self._latest:
+            plan = self._advice.get(before, ())
+            for number, action in enumerate(plan):
+                if self._problem.after(before, action) == state:
+                    rest = (*plan[:number], *plan[number + 1 :])
+                    here: Situation | None = state
+                    for following in rest:
+                        here = here and self._problem.after(here, following)
+                    if here is not None and self.success(here):
+                        return rest
+        return None
 
     def traits(self) -> Mapping[str, Any]:
         """The fewest actions to the goal, if Fast Downward is installed and finds it in time."""
@@ -195,4 +260,5 @@ def _opened(task: str, settings: PddlSettings, *, of: str) -> PddlWorld:
     if os.path.isdir(at_home(settings.problem)):
         check_task(task, known=tuple(files), of=of)
         files = {task: files[task]}
-    return PddlWorld(PddlProblem(Path(at_home(settings.domain)), *files.values()))
+    problem = PddlProblem(Path(at_home(settings.domain)), *files.values())
+    return PddlWorld(problem, score=settings.score)

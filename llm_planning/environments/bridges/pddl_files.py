@@ -1,16 +1,18 @@
-"""The files of problems in PDDL."""
+"""The files of problems in PDDL, read by unified-planning; what cannot be read is refused."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+import warnings
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from llm_base.files import at_home, read_regular
 from llm_base.quoting import printable
 from llm_planning.domain import DomainError
+from llm_planning.environments.bridges.pddl_words import conjuncts
 
 MOST_BYTES: Final = 10_000_000
 """The largest file that is read."""
@@ -42,7 +44,7 @@ def problem_files(domain: str, problem: str) -> dict[str, Path]:
     return {name: found[name] for name in sorted(found, key=_by_number)}
 
 
-def read_text(key: str, path: Path) -> str:
+def _read_text(key: str, path: Path) -> str:
     """The text of a file.
 
     Args:
@@ -75,3 +77,67 @@ def _by_number(name: str) -> list[tuple[int, str]]:
     """Sorts p2 before p10."""
     parts = re.split(r"([0-9]+)", name)
     return [(int(part), "") if place % 2 else (0, part) for place, part in enumerate(parts)]
+
+
+_UNKNOWN: Final = {
+    "(either": "types that are one of several",
+    "(:derived": "derived predicates",
+    "probabilistic": "effects by chance",
+}
+"""What is in files of PDDL and cannot be read: how it is written -> what it is."""
+
+
+def read_model(domain: Path, problem: Path) -> Any:
+    """The problem of two files, as unified-planning has it.
+
+    Raises:
+        DomainError: a file cannot be read, or the problem is not classical.
+    """
+    from unified_planning.engines.sequential_simulator import UPSequentialSimulator
+    from unified_planning.environment import get_environment
+    from unified_planning.io import PDDLReader
+
+    get_environment().credits_stream = None
+    # An action may be called as a predicate is.
+    get_environment().error_used_name = False
+    warnings.filterwarnings("ignore", category=UserWarning, module="unified_planning")
+    texts = [_read_text("domain", domain), _goal_last(_read_text("problem", problem))]
+    try:
+        model = PDDLReader().parse_problem_string(*texts)
+    except Exception as error:
+        try:
+            PDDLReader().parse_problem_string(texts[0])
+        except Exception as first:
+            raise _unreadable("domain", domain, texts[0], first) from first
+        raise _unreadable("problem", problem, texts[1], error) from error
+    known = UPSequentialSimulator.supported_kind().features - {"OBJECT_FLUENTS", "STATE_INVARIANTS"}
+    beyond = model.kind.features - known - {"UNDEFINED_INITIAL_NUMERIC"}
+    if beyond:
+        words = ", ".join(sorted(one.lower().replace("_", " ") for one in beyond))
+        raise DomainError(f"domain={domain} is not classical, it has {words}: name another one")
+    if not conjuncts(model.goals):
+        raise DomainError(f"problem={problem} has no goal: add conditions to its (:goal ...)")
+    return model
+
+
+def _goal_last(text: str) -> str:
+    """The text of a problem whose goal does not come before its start, as it does in old files."""
+    plain = re.sub(r";.*", "", text).lower()
+    first, start = plain.find("(:goal"), plain.find("(:init")
+    if not 0 <= first < start:
+        return text
+    depth, end = 0, first
+    for end in range(first, start):
+        depth += {"(": 1, ")": -1}.get(plain[end], 0)
+        if not depth:
+            break
+    last = plain.rfind(")")
+    return plain[:first] + plain[end + 1 : last] + plain[first : end + 1] + plain[last:]
+
+
+def _unreadable(key: str, path: Path, text: str, error: Exception) -> DomainError:
+    why = printable(str(error).strip().partition("\n")[0]) or type(error).__name__
+    for sign, meaning in _UNKNOWN.items():
+        if sign in text.lower():
+            why = f"unified-planning does not know {meaning}, written {sign}"
+    return DomainError(f"{key}={path} is not read as PDDL: {why}")

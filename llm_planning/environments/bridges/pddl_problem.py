@@ -1,44 +1,53 @@
-"""Problems of PDDL, read and simulated by unified-planning.
+"""Problems of PDDL: their states, which actions are possible, and what these do.
 
-A state is facts and numbers. The simulator reads and writes them through `_View`, so that no object
-of unified-planning is part of a state.
+unified-planning reads them and checks plans. Its simulator lists all actions with all arguments,
+and its evaluator takes a second for the quantifiers of one state. So conditions and effects are
+evaluated here, on facts; the values are those of unified-planning. The parameters of an action take
+their values from the facts that hold, the rarest first, as in a join of tables.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import cached_property
+from itertools import islice, product
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from unified_planning.engines.plan_validator import SequentialPlanValidator
-from unified_planning.engines.sequential_simulator import UPSequentialSimulator
-from unified_planning.exceptions import UPInvalidActionError
-from unified_planning.model import UPState
-from unified_planning.model.walkers import StateEvaluator
+from unified_planning.model.operators import OperatorKind
 from unified_planning.plans import ActionInstance, SequentialPlan
 
 from llm_base.quoting import quote
 from llm_planning.domain import DomainError
-from llm_planning.environments.bridges.pddl_conditions import (
-    UndefinedError,
-    is_about,
-    names_of,
-    value_of,
-)
-from llm_planning.environments.bridges.pddl_matching import Facts, Schema
-from llm_planning.environments.bridges.pddl_reading import read_model
+from llm_planning.environments.bridges.pddl_files import read_model
 from llm_planning.environments.bridges.pddl_words import condition_text, conjuncts
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from llm_planning.environments.bridges.pddl_matching import Atom, Fact, Term
 
 MOST_MATCHES: Final = 20_000
 """The most ways in one state to fill in the parameters of one action."""
+
+Fact: TypeAlias = tuple[str, ...]
+"""A predicate and its arguments."""
+
+Need: TypeAlias = tuple[Fact, bool]
+"""A fact, and whether it has to hold."""
+
+Term: TypeAlias = int | str
+"""An argument: the number of an action's parameter, or the name of an object."""
+
+Atom: TypeAlias = tuple[str, tuple[Term, ...]]
+"""A predicate and its arguments, before an action has its own."""
+
+
+class UndefinedError(Exception):
+    """A function has no value here: what needs it is not possible."""
 
 
 class Situation(NamedTuple):
@@ -53,6 +62,117 @@ class Situation(NamedTuple):
     numbers: frozenset[tuple[Fact, Fraction]] = frozenset()
 
 
+class Branch(NamedTuple):
+    """An action and one condition of its effects, without numbers, `or` and `exists`.
+
+    Attributes:
+        action: with its arguments.
+        needs: what has to hold for the action and for these effects.
+        gives: what holds after it, and what does not.
+    """
+
+    action: str
+    needs: frozenset[Need]
+    gives: frozenset[Need]
+
+
+class Facts:
+    """Facts that hold, by their predicate and by each of their arguments.
+
+    Args:
+        facts: of some predicates.
+        lasting: facts of other predicates.
+    """
+
+    def __init__(self, facts: Iterable[Fact], lasting: Facts | None = None) -> None:
+        self._lasting = lasting
+        self._found: dict[tuple[str, int, str], dict[Fact, None]] = defaultdict(dict)
+        for fact in facts:
+            for place, value in enumerate(fact):
+                self._found[fact[0], place, value][fact] = None
+
+    def like(self, atom: Atom, bound: Sequence[str | None]) -> Mapping[Fact, None]:
+        """The fewest facts among which are all that an atom can be."""
+        predicate, terms = atom
+        values = (predicate, *(bound[term] if isinstance(term, int) else term for term in terms))
+        return min(
+            (self._of(predicate, place, value) for place, value in enumerate(values) if value),
+            key=len,
+        )
+
+    def _of(self, predicate: str, place: int, value: str) -> Mapping[Fact, None]:
+        found = self._found.get((predicate, place, value))
+        if found is None:
+            return {} if self._lasting is None else self._lasting._of(predicate, place, value)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """An action without its arguments.
+
+    Attributes:
+        domains: parameter -> the objects of its type, with their place in the problem.
+        conditions: all preconditions, expressions of unified-planning.
+        present: those that are joined: facts that have to hold.
+        others: the rest of them.
+        effects: of unified-planning.
+        may_conflict: whether effects can contradict each other.
+    """
+
+    domains: Mapping[str, Mapping[str, int]]
+    conditions: tuple[Any, ...]
+    present: tuple[Atom, ...]
+    others: tuple[Any, ...]
+    effects: tuple[Any, ...]
+    may_conflict: bool
+
+    def about(self, predicates: Collection[str]) -> Schema:
+        """The schema with only those joined preconditions that are about some predicates."""
+        return replace(self, present=tuple(one for one in self.present if one[0] in predicates))
+
+    def bound(self, arguments: Iterable[str]) -> dict[str, str]:
+        """Parameter -> argument."""
+        return dict(zip(self.domains, arguments, strict=True))
+
+    def matches(self, facts: Facts) -> Iterator[tuple[str, ...]]:
+        """The arguments with which the joined preconditions hold, each once, in any order."""
+        return self._joined(facts, self.present, (None,) * len(self.domains))
+
+    def _joined(
+        self, facts: Facts, atoms: tuple[Atom, ...], bound: tuple[str | None, ...]
+    ) -> Iterator[tuple[str, ...]]:
+        if not atoms:
+            pairs = zip(bound, self.domains.values(), strict=True)
+            yield from product(*(tuple(all_) if one is None else (one,) for one, all_ in pairs))
+            return
+        likes = [facts.like(atom, bound) for atom in atoms]
+        rarest = min(range(len(atoms)), key=lambda number: len(likes[number]))
+        others = (*atoms[:rarest], *atoms[rarest + 1 :])
+        for fact in likes[rarest]:
+            extended = self._extended(atoms[rarest], fact, bound)
+            if extended is not None:
+                yield from self._joined(facts, others, extended)
+
+    def _extended(
+        self, atom: Atom, fact: Fact, bound: tuple[str | None, ...]
+    ) -> tuple[str | None, ...] | None:
+        """The values of the parameters if an atom is this fact; None if it cannot be."""
+        extended, domains = list(bound), tuple(self.domains.values())
+        for term, value in zip(atom[1], fact[1:], strict=True):
+            known = term if isinstance(term, str) else extended[term]
+            if known is None and isinstance(term, int) and value in domains[term]:
+                extended[term] = value
+            elif known != value:
+                return None
+        return tuple(extended)
+
+    def place(self, arguments: tuple[str, ...]) -> tuple[int, ...]:
+        """By which arguments are sorted: the places of the objects in the problem."""
+        pairs = zip(self.domains.values(), arguments, strict=True)
+        return tuple(domain[argument] for domain, argument in pairs)
+
+
 class PddlProblem:
     """A problem that can be simulated from any of its states.
 
@@ -62,8 +182,6 @@ class PddlProblem:
 
     Attributes:
         model: the problem of unified-planning.
-        manager: makes its expressions.
-        fact_of: the fact that a ground expression names.
         goals: the conditions of the goal, at least one.
         changing: the predicates that actions change.
         lasting: the facts that no action changes.
@@ -77,17 +195,15 @@ class PddlProblem:
     def __init__(self, domain: Path, problem: Path) -> None:
         self.model = read_model(domain, problem)
         self.goals = conjuncts(self.model.goals)
-        self.manager = self.model.environment.expression_manager
-        self.fact_of = cache(_fact_of)
-        self._simulator = UPSequentialSimulator(self.model, error_on_failed_checks=False)
         self._static = {fluent.name for fluent in self.model.get_static_fluents()}
         facts: set[Fact] = set()
         numbers: dict[Fact, Fraction] = {}
         for fluent, value in self.model.explicit_initial_values.items():
+            fact = (fluent.fluent().name, *map(str, fluent.args))
             if not value.is_bool_constant():
-                numbers[_fact_of(fluent)] = Fraction(value.constant_value())
+                numbers[fact] = Fraction(value.constant_value())
             elif value.is_true():
-                facts.add(_fact_of(fluent))
+                facts.add(fact)
         self.lasting = frozenset(fact for fact in facts if fact[0] in self._static)
         self.lasting_numbers = {
             fact: number for fact, number in numbers.items() if fact[0] in self._static
@@ -103,10 +219,14 @@ class PddlProblem:
             if fluent.type.is_bool_type() and fluent.name not in self._static
         ]
         self._domains = {
-            fluent.name: [names_of(self.model.objects(one.type)) for one in fluent.signature]
+            fluent.name: [self.things(one.type) for one in fluent.signature]
             for fluent in self.changing
         }
         self._schemas = {action.name: self._schema(action) for action in self.model.actions}
+
+    def things(self, type_: Any) -> list[str]:
+        """The objects of a type."""
+        return names_of(self.model.objects(type_))
 
     def applicable(self, state: Situation) -> tuple[str, ...]:
         """The possible actions, in the order of the files.
@@ -114,13 +234,22 @@ class PddlProblem:
         Raises:
             DomainError: there are too many.
         """
-        facts, view = Facts(state.facts, self._lasting), _View(self, state)
-        return tuple(
-            " ".join((name, *arguments))
-            for name, schema in self._schemas.items()
-            for arguments in _matches(schema, facts)
-            if self._is_applicable(view, schema, arguments)
-        )
+        facts, view = Facts(state.facts, self._lasting), View(self, state)
+        found = []
+        for name, schema in self._schemas.items():
+            matches = list(islice(schema.matches(facts), MOST_MATCHES + 1))
+            if len(matches) > MOST_MATCHES:
+                raise DomainError(
+                    f"the action {name} can be tried in more than {MOST_MATCHES} ways: the problem "
+                    "is too large; choose one with fewer objects"
+                )
+            found += [
+                " ".join((name, *arguments))
+                for arguments in sorted(matches, key=schema.place)
+                if view.hold(schema.others, schema.bound(arguments))
+                and not (schema.may_conflict and view.after(schema, arguments) is None)
+            ]
+        return tuple(found)
 
     def is_fact(self, fact: Fact) -> bool:
         """Whether a fact may hold: a predicate that actions change, with objects of its types."""
@@ -136,22 +265,23 @@ class PddlProblem:
         if self._misnamed(action):
             return None
         name, *arguments = action.split()
-        view = self._tried(self._simulator.apply, _View(self, state), name, arguments)
-        return view.situation if isinstance(view, _View) else None
+        schema, view = self._schemas[name], View(self, state)
+        is_possible = view.hold(schema.conditions, schema.bound(arguments))
+        return view.after(schema, arguments) if is_possible else None
 
     def obstacle(self, state: Situation, action: str) -> str | None:
         """Why an action cannot be taken, in words; None if it can."""
         if misnamed := self._misnamed(action):
             return misnamed
         name, *arguments = action.split()
-        view, (schema, objects) = _View(self, state), self._named(name, arguments)
-        values = dict(zip(schema.parameters, objects, strict=True))
-        bound = dict(zip(names_of(schema.parameters), arguments, strict=True))
-        lacking = [one for one in conjuncts(schema.preconditions) if not _holds(one, view, bound)]
+        view, schema, (named, objects) = View(self, state), self._schemas[name], self._named(action)
+        values = dict(zip(named.parameters, objects, strict=True))
+        bound = schema.bound(arguments)
+        lacking = [one for one in schema.conditions if not view.hold([one], bound)]
         if lacking:
             words = "; ".join(condition_text(one.substitute(values)) for one in lacking)
             return f"it needs: {words}"
-        possible = self._is_applicable(view, self._schemas[name], arguments)
+        possible = view.after(schema, arguments) is not None
         return None if possible else "its effects contradict each other"
 
     def _misnamed(self, action: str) -> str | None:
@@ -169,8 +299,8 @@ class PddlProblem:
 
     def open_goals(self, state: Situation) -> list[Any]:
         """The conditions of the goal that do not hold."""
-        view = _View(self, state)
-        return [one for one in self.goals if not _holds(one, view, {})]
+        view = View(self, state)
+        return [one for one in self.goals if not view.hold([one], {})]
 
     def judged(self, actions: Iterable[str]) -> Mapping[str, bool | float]:
         """What unified-planning's validator says of actions, without those that are refused.
@@ -181,8 +311,7 @@ class PddlProblem:
         state, taken = self.start, []
         for action in actions:
             if (after := self.after(state, action)) is not None:
-                name, *arguments = action.split()
-                taken.append(ActionInstance(*self._named(name, arguments)))
+                taken.append(ActionInstance(*self._named(action)))
                 state = after
         result = SequentialPlanValidator().validate(self.model, SequentialPlan(taken))
         costs = list((result.metric_evaluations or {}).values())
@@ -190,13 +319,44 @@ class PddlProblem:
 
     def every_action(self) -> Iterator[str]:
         """The actions that the lasting facts permit in some state, in any order."""
-        view = _View(self, self.start)
+        view = View(self, self.start)
         for name, schema in self._schemas.items():
             lasting = [one for one in schema.others if is_about(one, self._static)]
             for arguments in schema.about(self._static).matches(self._lasting):
-                bound = dict(zip(schema.domains, arguments, strict=True))
-                if all(_holds(one, view, bound) for one in lasting):
+                if view.hold(lasting, schema.bound(arguments)):
                     yield " ".join((name, *arguments))
+
+    def branches(self, action: str) -> list[Branch]:
+        """An action, once for each condition of its effects that the lasting facts permit."""
+        name, *arguments = action.split()
+        schema = self._schemas[name]
+        needs = self.needs(schema.conditions, schema.bound(arguments))
+        gives: dict[frozenset[Need], set[Need]] = defaultdict(set)
+        for effect, bound in self._view.expanded(schema.effects, schema.bound(arguments)):
+            if effect.fluent.type.is_bool_type():
+                fact = self._view.fact(effect.fluent, bound)
+                gives[self.needs([effect.condition], bound)].add((fact, effect.value.is_true()))
+        found = []
+        for more, given in gives.items():
+            lasting = {one for one in needs | more if one[0][0] in self._static}
+            if all((fact in self.lasting) == holds for fact, holds in lasting):
+                found.append(Branch(action, (needs | more) - lasting, frozenset(given)))
+        return found
+
+    def needs(self, conditions: Iterable[Any], bound: Mapping[str, str]) -> frozenset[Need]:
+        """The facts that conditions name; what `or`, `exists` and numbers say is left out."""
+        found: set[Need] = set()
+        for one in conditions:
+            if one.is_and():
+                found |= self.needs(one.args, bound)
+            elif one.is_forall():
+                for more in self._view.bindings(one.variables(), bound):
+                    found |= self.needs(one.args, more)
+            elif one.is_fluent_exp() and one.type.is_bool_type():
+                found.add((self._view.fact(one, bound), True))
+            elif one.is_not() and one.arg(0).is_fluent_exp():
+                found.add((self._view.fact(one.arg(0), bound), False))
+        return frozenset(found)
 
     def beginning_in(self, state: Situation) -> Any:
         """The problem of unified-planning that begins in a state."""
@@ -211,130 +371,165 @@ class PddlProblem:
             model.set_initial_value(self._fluent(fact), number)
         return model
 
+    @cached_property
+    def _view(self) -> View:
+        return View(self, self.start)
+
     def _fluent(self, fact: Fact) -> Any:
         predicate, *arguments = fact
         return self.model.fluent(predicate)(*map(self.model.object, arguments))
 
-    def _is_applicable(self, view: _View, schema: Schema, arguments: Sequence[str]) -> bool:
-        """Whether an action is possible, if what its schema joins is."""
-        bound = dict(zip(schema.domains, arguments, strict=True))
-        return all(_holds(one, view, bound) for one in schema.others) and (
-            not schema.may_conflict
-            or bool(self._tried(self._simulator.is_applicable, view, schema.name, arguments))
-        )
-
-    def _tried(
-        self, question: Callable[..., Any], view: _View, name: str, arguments: Sequence[str]
-    ) -> Any:
-        """The answer of the simulator; None if that needs something impossible or undefined."""
-        try:
-            return question(view, *self._named(name, arguments))
-        except UPInvalidActionError:
-            return None
-        except UndefinedError:
-            # An evaluator that was interrupted goes on where it was.
-            self._simulator._se = StateEvaluator(self.model)
-            return None
-
-    def _named(self, name: str, arguments: Iterable[str]) -> tuple[Any, tuple[Any, ...]]:
+    def _named(self, action: str) -> tuple[Any, tuple[Any, ...]]:
         """An action of unified-planning and its arguments."""
-        objects = tuple(self.manager.ObjectExp(self.model.object(one)) for one in arguments)
+        name, *arguments = action.split()
+        manager = self.model.environment.expression_manager
+        objects = tuple(manager.ObjectExp(self.model.object(one)) for one in arguments)
         return self.model.action(name), objects
 
     def _schema(self, action: Any) -> Schema:
         numbers = {one.name: number for number, one in enumerate(action.parameters)}
-        present: list[Atom] = []
-        others: list[Any] = []
-        for condition in conjuncts(action.preconditions):
-            terms = _terms(condition, numbers)
-            if terms is None:
-                others.append(condition)
-            else:
-                present.append((condition.fluent().name, terms))
-        domains = {
-            one.name: {
-                thing.name: place for place, thing in enumerate(self.model.objects(one.type))
-            }
-            for one in action.parameters
-        }
-        numeric = any(not effect.fluent.type.is_bool_type() for effect in action.effects)
-        return Schema(action.name, domains, tuple(present), tuple(others), may_conflict=numeric)
+        conditions = conjuncts(action.preconditions)
+        present = {one: _terms(one, numbers) for one in conditions if one.is_fluent_exp()}
+        return Schema(
+            domains={
+                one.name: {thing: place for place, thing in enumerate(self.things(one.type))}
+                for one in action.parameters
+            },
+            conditions=tuple(conditions),
+            present=tuple((one.fluent().name, terms) for one, terms in present.items()),
+            others=tuple(one for one in conditions if one not in present),
+            effects=tuple(action.effects),
+            may_conflict=any(not one.fluent.type.is_bool_type() for one in action.effects),
+        )
 
 
-class _View(UPState):  # type: ignore[misc, unused-ignore]
-    """A state, as the simulator reads and changes it."""
+class View:
+    """A state in which conditions and effects are evaluated."""
 
     def __init__(self, problem: PddlProblem, situation: Situation) -> None:
         self._problem = problem
-        self.situation = situation
+        self._situation = situation
         self._numbers = dict(situation.numbers)
 
-    def holds(self, fact: Fact) -> bool:
-        """Whether a fact holds."""
-        return fact in self.situation.facts or fact in self._problem.lasting
+    def hold(self, conditions: Iterable[Any], bound: Mapping[str, str]) -> bool:
+        """Whether conditions hold; what has no value does not."""
+        try:
+            return all(self.value(one, bound) for one in conditions)
+        except UndefinedError:
+            return False
 
-    def number(self, fact: Fact) -> Fraction:
-        """The value of a function.
+    def value(self, term: Any, bound: Mapping[str, str]) -> Any:
+        """The value of an expression: a truth value, a number or the name of an object.
+
+        Args:
+            term: the expression (`FNode`).
+            bound: the objects that parameters and variables stand for, by name.
 
         Raises:
-            UndefinedError: it has none.
+            UndefinedError: a function has no value.
         """
-        number = self._numbers.get(fact, self._problem.lasting_numbers.get(fact))
-        if number is None:
-            raise UndefinedError
-        return number
+        kind = term.node_type
+        if kind in _OPERATIONS:
+            return _OPERATIONS[kind](self.value(one, bound) for one in term.args)
+        if kind == OperatorKind.FLUENT_EXP:
+            fact = self.fact(term, bound)
+            if term.type.is_bool_type():
+                return fact in self._situation.facts or fact in self._problem.lasting
+            number = self._numbers.get(fact, self._problem.lasting_numbers.get(fact))
+            if number is None:
+                raise UndefinedError
+            return number
+        if kind in _QUANTIFIERS:
+            bindings = self.bindings(term.variables(), bound)
+            return _QUANTIFIERS[kind](self.value(term.arg(0), more) for more in bindings)
+        if kind in {OperatorKind.PARAM_EXP, OperatorKind.VARIABLE_EXP}:
+            return bound[(term.parameter() if term.is_parameter_exp() else term.variable()).name]
+        return term.object().name if kind == OperatorKind.OBJECT_EXP else term.constant_value()
 
-    def things(self, type_: Any) -> list[str]:
-        """The objects of a type."""
-        return names_of(self._problem.model.objects(type_))
+    def fact(self, fluent: Any, bound: Mapping[str, str]) -> Fact:
+        """The fact or function that an expression names."""
+        return (fluent.fluent().name, *(self.value(one, bound) for one in fluent.args))
 
-    def get_value(self, fluent: Any) -> Any:
-        """The value of a ground predicate or function, as an expression."""
-        fact, manager = self._problem.fact_of(fluent), self._problem.manager
-        value = self.holds(fact) if fluent.type.is_bool_type() else self.number(fact)
-        return manager.auto_promote(value)[0]
+    def bindings(self, variables: Any, bound: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+        """Every way to bind variables, beside what is bound."""
+        names = names_of(variables)
+        for way in product(*(self._problem.things(one.type) for one in variables)):
+            yield {**bound, **dict(zip(names, way, strict=True))}
 
-    def make_child(self, updated_values: Mapping[Any, Any]) -> _View:
-        """The state in which some ground predicates and functions have other values."""
-        facts, numbers = set(self.situation.facts), dict(self._numbers)
-        for fluent, value in updated_values.items():
-            fact = self._problem.fact_of(fluent)
-            if not value.is_bool_constant():
-                numbers[fact] = Fraction(value.constant_value())
-            elif value.is_true():
-                facts.add(fact)
-            else:
-                facts.discard(fact)
-        after = Situation(frozenset(facts), frozenset(numbers.items()))
-        return _View(self._problem, after)
+    def expanded(
+        self, effects: Iterable[Any], bound: Mapping[str, str]
+    ) -> Iterator[tuple[Any, Mapping[str, str]]]:
+        """Effects with what their parameters and variables stand for."""
+        for effect in effects:
+            for more in self.bindings(effect.forall, bound):
+                yield effect, more
+
+    def after(self, schema: Schema, arguments: Sequence[str]) -> Situation | None:
+        """The state after a possible action; None if its effects conflict or have no value."""
+        facts: dict[Fact, bool] = {}
+        numbers: dict[Fact, Fraction] = {}
+        assigned: set[Fact] = set()
+        try:
+            for effect, bound in self.expanded(schema.effects, schema.bound(arguments)):
+                if not self.value(effect.condition, bound):
+                    continue
+                fact, value = self.fact(effect.fluent, bound), self.value(effect.value, bound)
+                known = numbers.get(fact)
+                if effect.fluent.type.is_bool_type():
+                    # What one effect ends and another begins holds.
+                    facts[fact] = facts.get(fact, False) or value
+                elif effect.is_assignment():
+                    if known is not None and (fact not in assigned or known != value):
+                        return None
+                    assigned.add(fact)
+                    numbers[fact] = Fraction(value)
+                elif fact in assigned:
+                    return None
+                else:
+                    begun = self.value(effect.fluent, bound) if known is None else known
+                    numbers[fact] = Fraction(begun + (value if effect.is_increase() else -value))
+        except UndefinedError:
+            return None
+        begins = {fact for fact, holds in facts.items() if holds}
+        return Situation(
+            self._situation.facts.difference(facts).union(begins),
+            frozenset((self._numbers | numbers).items()) if numbers else self._situation.numbers,
+        )
 
 
-def _fact_of(fluent: Any) -> Fact:
-    return (fluent.fluent().name, *map(str, fluent.args))
+def names_of(variables: Any) -> list[str]:
+    """The names of parameters, variables or objects."""
+    return [one.name for one in variables]
 
 
-def _holds(condition: Any, view: _View, bound: Mapping[str, str]) -> bool:
-    try:
-        return bool(value_of(condition, view, bound))
-    except UndefinedError:
-        return False
+def is_about(term: Any, predicates: set[str]) -> bool:
+    """Whether an expression names no other predicates and functions than these."""
+    is_known = not term.is_fluent_exp() or term.fluent().name in predicates
+    return is_known and all(is_about(one, predicates) for one in term.args)
 
 
-def _terms(condition: Any, numbers: Mapping[str, int]) -> tuple[Term, ...] | None:
-    """The arguments of a predicate; None for what is none."""
-    if not condition.is_fluent_exp():
-        return None
+def _terms(condition: Any, numbers: Mapping[str, int]) -> tuple[Term, ...]:
     return tuple(
         one.object().name if one.is_object_exp() else numbers[one.parameter().name]
         for one in condition.args
     )
 
 
-def _matches(schema: Schema, facts: Facts) -> list[tuple[str, ...]]:
-    found = list(islice(schema.matches(facts), MOST_MATCHES + 1))
-    if len(found) > MOST_MATCHES:
-        raise DomainError(
-            f"the action {schema.name} can be tried in more than {MOST_MATCHES} ways: the problem "
-            "is too large; choose one with fewer objects"
-        )
-    return sorted(found, key=schema.place)
+_OPERATIONS: Final[Mapping[Any, Callable[[Iterator[Any]], Any]]] = {
+    OperatorKind.AND: all,
+    OperatorKind.OR: any,
+    OperatorKind.NOT: lambda values: not next(values),
+    OperatorKind.IMPLIES: lambda values: not next(values) or next(values),
+    OperatorKind.IFF: lambda values: next(values) == next(values),
+    OperatorKind.EQUALS: lambda values: next(values) == next(values),
+    OperatorKind.LE: lambda values: next(values) <= next(values),
+    OperatorKind.LT: lambda values: next(values) < next(values),
+    OperatorKind.PLUS: sum,
+    OperatorKind.MINUS: lambda values: next(values) - next(values),
+    OperatorKind.TIMES: prod,
+    OperatorKind.DIV: lambda values: Fraction(next(values)) / next(values),
+}
+_QUANTIFIERS: Final[Mapping[Any, Callable[[Iterator[bool]], bool]]] = {
+    OperatorKind.EXISTS: any,
+    OperatorKind.FORALL: all,
+}
