@@ -5,20 +5,20 @@ time is left. Both have as many simulations for each move in a new tree, one uni
 end for each, and the same exploration constant. Both play the bot's final choice: a move that wins
 at once, then the most visited one, then the one of the higher return.
 
-The bot scores a move that ends the game by its outcome, without a bonus, also with `solve=False`;
-UCT as published gives it the bonus of any other. So we play both ways: only with the bot's own
-score the two are one algorithm.
+The bot's first simulation values the root alone, so it has one more. One thing stays unequal: it
+scores a move that ends the game by its outcome, without a bonus, also with `solve=False`. UCT as
+published gives such a move the bonus of any other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import csv
+import os
 import statistics
 import sys
 from dataclasses import astuple, dataclass, fields
 from itertools import count, product
-from math import inf
 from pathlib import Path
 from random import Random
 from time import process_time
@@ -33,12 +33,12 @@ from open_spiel.python.algorithms.mcts import MCTSBot, RandomRolloutEvaluator
 from llm_planning.environments.bridges.openspiel_games import OpenSpielGame, Position
 from llm_planning.experiments.statistics import portion
 from llm_planning.planners.any_domain.search_agents import DomainModel, against_best
-from llm_planning.search import Node, search, select_by_uct, uct
+from llm_planning.search import Node, search, select_by_uct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from llm_planning.search import Edge, Select
+    from llm_planning.search import Edge
 
 GAMES = ("connect_four", "breakthrough", "othello")
 SIMULATIONS = 50
@@ -50,25 +50,6 @@ ENDLESS = 10_000
 
 MINUTES = 120.0
 
-
-def _select_as_bot(node: Node[Any, str], edges: Sequence[Edge[Any, str]]) -> Edge[Any, str]:
-    """The bot's `SearchNode.uct_value`."""
-    total = node.visits
-    best, highest = edges[0], -inf
-    for edge in edges:
-        ends = edge.visits and edge.step is not None and edge.step.done
-        score = edge.value if ends else uct(edge.value, edge.visits, total, EXPLORATION)
-        if score > highest:
-            best, highest = edge, score
-    return best
-
-
-RULES: Mapping[str, Select[Any, str]] = {
-    "the bot's score of ends": _select_as_bot,
-    "UCT": select_by_uct(c=EXPLORATION),
-}
-"""How we select."""
-
 Player: TypeAlias = "Callable[[Any], int]"
 """Maps a state of OpenSpiel to a move."""
 
@@ -79,7 +60,6 @@ class Played:
 
     Attributes:
         game: its name in OpenSpiel.
-        rule: one of `RULES`.
         ours: our player's number; 0 moves first.
         seed: of all draws.
         points: 1 for our win, 0.5 for a draw, 0 for a loss.
@@ -88,7 +68,6 @@ class Played:
     """
 
     game: str
-    rule: str
     ours: int
     seed: int
     points: float
@@ -96,7 +75,7 @@ class Played:
     their_us: float
 
 
-def our_move(name: str, rule: str, player: int, seed: int) -> Player:
+def our_move(name: str, player: int, seed: int) -> Player:
     """Our search, as one of the players."""
     world = OpenSpielGame(name, player=player)
     game = against_best(world, 1.0)
@@ -118,7 +97,7 @@ def our_move(name: str, rule: str, player: int, seed: int) -> Player:
             search(
                 root,
                 model,
-                select=RULES[rule],
+                select=select_by_uct(c=EXPLORATION),
                 backup=game.backup,
                 simulations=SIMULATIONS,
                 expand_at="second",
@@ -143,7 +122,7 @@ def their_move(name: str, seed: int) -> Player:
     bot = MCTSBot(
         pyspiel.load_game(name),
         EXPLORATION,
-        SIMULATIONS,
+        1 + SIMULATIONS,
         rollouts,
         solve=False,
         random_state=draws,
@@ -151,9 +130,9 @@ def their_move(name: str, seed: int) -> Player:
     return lambda state: int(bot.step(state))
 
 
-def played(name: str, rule: str, ours: int, seed: int) -> Played:
+def played(name: str, ours: int, seed: int) -> Played:
     """Plays a game to its end."""
-    players = {ours: our_move(name, rule, ours, seed), 1 - ours: their_move(name, seed)}
+    players = {ours: our_move(name, ours, seed), 1 - ours: their_move(name, seed)}
     seconds: dict[int, list[float]] = {0: [], 1: []}
     state = pyspiel.load_game(name).new_initial_state()
     while not state.is_terminal():
@@ -164,15 +143,15 @@ def played(name: str, rule: str, ours: int, seed: int) -> Played:
         state.apply_action(move)
     points = (state.returns()[ours] + 1) / 2
     us = [statistics.median(seconds[player]) / SIMULATIONS * 1e6 for player in (ours, 1 - ours)]
-    return Played(name, rule, ours, seed, points, *(round(value, 1) for value in us))
+    return Played(name, ours, seed, points, *(round(value, 1) for value in us))
 
 
 def rounds(seconds: float) -> Iterator[Played]:
-    """Plays each game by each rule with each colour, round after round in so much CPU time."""
+    """Plays each game with each colour, round after round in so much CPU time."""
     end = process_time() + seconds
     for seed in count():
-        for name, rule, ours in product(GAMES, RULES, (0, 1)):
-            yield played(name, rule, ours, seed)
+        for name, ours in product(GAMES, (0, 1)):
+            yield played(name, ours, seed)
         if process_time() >= end:
             return
 
@@ -180,8 +159,8 @@ def rounds(seconds: float) -> Iterator[Played]:
 def findings(games: Sequence[Played]) -> list[Finding]:
     """How far a half lies outside of the interval of our share of points, game by game."""
     found = []
-    for name, rule in product(GAMES, RULES):
-        those = [game for game in games if (game.game, game.rule) == (name, rule)]
+    for name in GAMES:
+        those = [game for game in games if game.game == name]
         if not those:
             continue
         share = portion([game.points for game in those])
@@ -189,13 +168,13 @@ def findings(games: Sequence[Played]) -> list[Finding]:
         ours = statistics.median(game.our_us for game in those)
         theirs = statistics.median(game.their_us for game in those)
         details = {
-            f"{name}, {rule}: games": len(those),
-            f"{name}, {rule}: share of points": share.value,
-            f"{name}, {rule}: interval": f"{low:.3f} to {high:.3f}",
-            f"{name}, {rule}: µs a simulation, ours and theirs": f"{ours:.0f}, {theirs:.0f}",
+            f"{name}: games": len(those),
+            f"{name}: share of points": share.value,
+            f"{name}: interval": f"{low:.3f} to {high:.3f}",
+            f"{name}: µs a simulation, ours and theirs": f"{ours:.0f}, {theirs:.0f}",
         }
         finding = Finding(
-            label=f"{name}, {rule}: distance of 50% from the interval of our share of points",
+            label=f"{name}: distance of 50% from the interval of our share of points",
             measured=max(0.0, low - 0.5, 0.5 - high),
             unit="",
             bound="at most",
@@ -213,7 +192,7 @@ def main() -> None:
     options.add_argument("--csv", type=Path, help="a file that gets a line for each game")
     arguments = options.parse_args()
     games: list[Played] = []
-    with (arguments.csv or Path("/dev/null")).open("w", encoding="utf-8", newline="") as file:
+    with (arguments.csv or Path(os.devnull)).open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(field.name for field in fields(Played))
         try:

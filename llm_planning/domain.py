@@ -482,8 +482,8 @@ class Turns(Protocol[S, A]):
         """The game move by move, as we play it and as the opponent does.
 
         In both, `actions` are those of the player who moves, `observe` says what that player sees,
-        and a step is one move and what chance brings until the next. Its reward is that of the
-        side, and it is observed as a `step` of ours that ends with it.
+        and a step is one move and what chance brings until the next. It is observed as a `step`
+        of ours that ends with it. Rewards, and scores if there are any, are those of the side.
 
         Raises:
             DomainError: the opponent's moves cannot be searched here; says why.

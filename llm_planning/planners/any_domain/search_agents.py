@@ -104,7 +104,7 @@ async def search_agent(
             backup=game.backup,
             simulations=settings.simulations,
             width=settings.width,
-            max_depth=None if isinstance(domain, Scores) else settings.depth,
+            max_depth=None if isinstance(game.sides[0], Scores) else settings.depth,
             # A state that is met only once asks no model. At width 1 the tree is that of `first`.
             expand_at="second",
             rng=rng,
