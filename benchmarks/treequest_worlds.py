@@ -55,7 +55,9 @@ class Limits(NamedTuple):
 
 WORLDS = {"MiniGrid-Empty-5x5-v0": Limits(12, 1), "FrozenLake-v1": Limits(30, 2)}
 RUNS = 200
-SIMULATIONS = 20
+SIMULATIONS = 100
+"""By default, for each move."""
+
 EXPLORATION = 1.0
 GAMMA = 0.95
 DEPTH = 10
@@ -71,6 +73,7 @@ class Ran:
     Attributes:
         world: its id.
         seed: of both.
+        simulations: for each move.
         ours: whether ours reached the goal.
         theirs: whether treequest did.
         our_us: median time of our moves, in microseconds of CPU for a simulation.
@@ -79,13 +82,14 @@ class Ran:
 
     world: str
     seed: int
+    simulations: int
     ours: bool
     theirs: bool
     our_us: float
     their_us: float
 
 
-def our_choice(world: GymnasiumWorld, state: Moment, rng: Random) -> str:
+def our_choice(world: GymnasiumWorld, state: Moment, rng: Random, *, simulations: int) -> str:
     """As `uct` decides, from a new tree."""
     root: Node[Moment, str] = Node()
     model = DomainModel(
@@ -97,7 +101,7 @@ def our_choice(world: GymnasiumWorld, state: Moment, rng: Random) -> str:
             model,
             select=select_by_uct(c=EXPLORATION),
             backup=by_sums(gamma=GAMMA),
-            simulations=SIMULATIONS,
+            simulations=simulations,
             max_depth=DEPTH,
             expand_at="second",
             rng=rng,
@@ -122,7 +126,9 @@ class Grown(NamedTuple):
     gained: float
 
 
-def their_choice(world: GymnasiumWorld, state: Moment, rng: Random, *, samples: int) -> str:
+def their_choice(
+    world: GymnasiumWorld, state: Moment, rng: Random, *, simulations: int, samples: int
+) -> str:
     """As treequest searches; the action of the highest mean score below the root."""
     start = Grown("", state, 0, 0.0)
 
@@ -146,7 +152,7 @@ def their_choice(world: GymnasiumWorld, state: Moment, rng: Random, *, samples: 
     actions = list(world.actions(state))
     mcts: Any = StandardMCTS(samples_per_action=samples, exploration_weight=EXPLORATION)
     tree = mcts.init_tree()
-    for _ in range(SIMULATIONS):
+    for _ in range(simulations):
         tree = mcts.step(tree, {name: partial(generate, name) for name in actions}, inplace=True)
     scores: defaultdict[str, list[float]] = defaultdict(list)
     for child in tree.tree.root.children:
@@ -163,9 +169,12 @@ def opened(name: str) -> GymnasiumWorld:
     return GymnasiumWorld(name, sight="full")
 
 
-def ran(name: str, seed: int) -> Ran:
+def ran(name: str, seed: int, *, simulations: int) -> Ran:
     """Runs both in a world."""
-    choices: list[Choose] = [our_choice, partial(their_choice, samples=WORLDS[name].samples)]
+    choices: list[Choose] = [
+        partial(our_choice, simulations=simulations),
+        partial(their_choice, simulations=simulations, samples=WORLDS[name].samples),
+    ]
     won, us = [], []
     world = opened(name)
     for choose in choices:
@@ -180,8 +189,8 @@ def ran(name: str, seed: int) -> Ran:
             seconds.append(clock() - begun)
             state = world.step(state, action, draws).state
         won.append(bool(world.success(state)))
-        us.append(round(statistics.median(seconds) / SIMULATIONS * 1e6, 1))
-    return Ran(name, seed, *won, *us)
+        us.append(round(statistics.median(seconds) / simulations * 1e6, 1))
+    return Ran(name, seed, simulations, *won, *us)
 
 
 def findings(runs: Sequence[Ran]) -> list[Finding]:
@@ -218,6 +227,7 @@ def main() -> None:
     """Runs, and reports."""
     options = parser(__doc__)
     options.add_argument("--runs", type=int, default=RUNS, help="in each world")
+    options.add_argument("--simulations", type=int, default=SIMULATIONS, help="for each move")
     options.add_argument("--csv", type=Path, help="a file that gets a line for each run")
     arguments = options.parse_args()
     runs: list[Ran] = []
@@ -225,7 +235,7 @@ def main() -> None:
         lines = csv.writer(file)
         lines.writerow(field.name for field in fields(Ran))
         for name, seed in product(WORLDS, range(arguments.runs)):
-            runs.append(ran(name, seed))
+            runs.append(ran(name, seed, simulations=arguments.simulations))
             lines.writerow(astuple(runs[-1]))
             file.flush()
     report("treequest_worlds", findings(runs), as_json=arguments.json)

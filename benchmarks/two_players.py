@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from llm_planning.search import Edge
 
 GAMES = ("connect_four", "breakthrough", "othello")
-SIMULATIONS = 50
+SIMULATIONS = 100
+"""By default, for each move."""
+
 EXPLORATION = 2.0
 """As in OpenSpiel's own examples."""
 
@@ -62,6 +64,7 @@ class Played:
         game: its name in OpenSpiel.
         ours: our player's number; 0 moves first.
         seed: of all draws.
+        simulations: for each move.
         points: 1 for our win, 0.5 for a draw, 0 for a loss.
         our_us: median time of our moves, in microseconds of CPU for a simulation.
         their_us: likewise of the bot's.
@@ -70,12 +73,13 @@ class Played:
     game: str
     ours: int
     seed: int
+    simulations: int
     points: float
     our_us: float
     their_us: float
 
 
-def our_move(name: str, player: int, seed: int) -> Player:
+def our_move(name: str, player: int, seed: int, *, simulations: int) -> Player:
     """Our search, as one of the players."""
     world = OpenSpielGame(name, player=player)
     game = against_best(world, 1.0)
@@ -99,7 +103,7 @@ def our_move(name: str, player: int, seed: int) -> Player:
                 model,
                 select=select_by_uct(c=EXPLORATION),
                 backup=game.backup,
-                simulations=SIMULATIONS,
+                simulations=simulations,
                 expand_at="second",
                 rng=rng,
             )
@@ -115,14 +119,14 @@ def _final(edge: Edge[Any, str]) -> tuple[float, int, float]:
     return outcome, edge.visits, edge.visits * edge.value
 
 
-def their_move(name: str, seed: int) -> Player:
+def their_move(name: str, seed: int, *, simulations: int) -> Player:
     """OpenSpiel's own search."""
     draws = np.random.RandomState(seed)
     rollouts = RandomRolloutEvaluator(1, draws)
     bot = MCTSBot(
         pyspiel.load_game(name),
         EXPLORATION,
-        1 + SIMULATIONS,
+        1 + simulations,
         rollouts,
         solve=False,
         random_state=draws,
@@ -130,9 +134,12 @@ def their_move(name: str, seed: int) -> Player:
     return lambda state: int(bot.step(state))
 
 
-def played(name: str, ours: int, seed: int) -> Played:
+def played(name: str, ours: int, seed: int, *, simulations: int) -> Played:
     """Plays a game to its end."""
-    players = {ours: our_move(name, ours, seed), 1 - ours: their_move(name, seed)}
+    players = {
+        ours: our_move(name, ours, seed, simulations=simulations),
+        1 - ours: their_move(name, seed, simulations=simulations),
+    }
     seconds: dict[int, list[float]] = {0: [], 1: []}
     state = pyspiel.load_game(name).new_initial_state()
     while not state.is_terminal():
@@ -142,16 +149,16 @@ def played(name: str, ours: int, seed: int) -> Played:
         seconds[player].append(clock() - begun)
         state.apply_action(move)
     points = (state.returns()[ours] + 1) / 2
-    us = [statistics.median(seconds[player]) / SIMULATIONS * 1e6 for player in (ours, 1 - ours)]
-    return Played(name, ours, seed, points, *(round(value, 1) for value in us))
+    us = [statistics.median(seconds[player]) / simulations * 1e6 for player in (ours, 1 - ours)]
+    return Played(name, ours, seed, simulations, points, *(round(value, 1) for value in us))
 
 
-def rounds(seconds: float) -> Iterator[Played]:
+def rounds(seconds: float, *, simulations: int) -> Iterator[Played]:
     """Plays each game with each colour, round after round in so much CPU time."""
     end = process_time() + seconds
     for seed in count():
         for name, ours in product(GAMES, (0, 1)):
-            yield played(name, ours, seed)
+            yield played(name, ours, seed, simulations=simulations)
         if process_time() >= end:
             return
 
@@ -189,6 +196,7 @@ def main() -> None:
     """Plays, and reports."""
     options = parser(__doc__)
     options.add_argument("--minutes", type=float, default=MINUTES, help="of CPU time")
+    options.add_argument("--simulations", type=int, default=SIMULATIONS, help="for each move")
     options.add_argument("--csv", type=Path, help="a file that gets a line for each game")
     arguments = options.parse_args()
     games: list[Played] = []
@@ -196,7 +204,7 @@ def main() -> None:
         lines = csv.writer(file)
         lines.writerow(field.name for field in fields(Played))
         try:
-            for game in rounds(60 * arguments.minutes):
+            for game in rounds(60 * arguments.minutes, simulations=arguments.simulations):
                 games.append(game)
                 lines.writerow(astuple(game))
                 file.flush()
