@@ -69,6 +69,7 @@ __all__ = [
     "StateModel",
     "Step",
     "Succeeds",
+    "Turns",
     "Verdict",
     "ability_text",
     "check_simulated",
@@ -462,6 +463,31 @@ class HasUnits(Protocol):
 
     def in_units(self) -> Any:  # noqa: ANN401
         """The same world at its smallest actions; its `unit(subtask)` makes one of a subtask."""
+        ...
+
+
+@runtime_checkable
+class Turns(Protocol[S, A]):
+    """Takes turns with an opponent, whose gain is our loss.
+
+    A `step` of the domain is our move and all that follows until our next one. With this a search
+    looks for the opponent's best moves instead.
+    """
+
+    def sides(self) -> tuple[Domain[S, A], Domain[S, A]]:
+        """The game move by move, as we play it and as the opponent does.
+
+        In both, `actions` are those of the player who moves, `observe` says what that player sees,
+        and a step is one move and what chance brings until the next. It is observed as a `step`
+        of ours that ends with it. Rewards, and scores if there are any, are those of the side.
+
+        Raises:
+            DomainError: the opponent's moves cannot be searched here; says why.
+        """
+        ...
+
+    def mover(self, state: S) -> int:
+        """Whose turn it is: 0 for us, 1 for the opponent; any of them at an end."""
         ...
 
 

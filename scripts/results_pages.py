@@ -19,8 +19,9 @@ asks for its tables by name, so that no table is typed:
 export` wrote, or from several of these. `roles` reads such an export of what `llm-planning roles
 measure` recorded. `rearrangement` has the description lengths of a home; `other_worlds` and
 `worlds_not_played` read what `scripts/other_worlds.py` found, `pddl_domains` and `pddl_refused`
-what `scripts/pddl_worlds.py` did. `printed` reads `docs/results/exports/printed/NAME.csv`: the
-figures of a report whose ledger was not kept.
+what `scripts/pddl_worlds.py` did; `two_players` and `beside_treequest` what the benchmarks of these
+names recorded. `printed` reads `docs/results/exports/printed/NAME.csv`: the figures of a report
+whose ledger was not kept.
 With --check nothing is written; a page that differs from its template and data is an error.
 """
 
@@ -53,7 +54,13 @@ from llm_planning.experiments.paper_report import (
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.role_measures import read_measures
 from llm_planning.experiments.runs import runs_of
-from llm_planning.experiments.statistics import NOTHING, write_estimate
+from llm_planning.experiments.statistics import (
+    NOTHING,
+    paired_proportions,
+    portion,
+    proportion,
+    write_estimate,
+)
 from llm_planning.planners.llm_mcts.analysis.description import model_bits, policy_bits
 
 if TYPE_CHECKING:
@@ -401,9 +408,13 @@ OTHERS = "worlds.csv"
 
 
 @cache
-def _found_worlds() -> list[dict[str, str]]:
-    with (EXPORTS / OTHERS).open(encoding="utf-8", newline="") as file:
+def _records(name: str) -> list[dict[str, str]]:
+    with (EXPORTS / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def _found_worlds() -> list[dict[str, str]]:
+    return _records(OTHERS)
 
 
 def other_worlds() -> Source:
@@ -434,13 +445,11 @@ PDDL = "pddl.csv"
 """What `scripts/pddl_worlds.py` found: a problem, what came of it, and of the plans."""
 
 
-@cache
 def _found_problems() -> list[dict[str, str]]:
-    with (EXPORTS / PDDL).open(encoding="utf-8", newline="") as file:
-        return [
-            {**row, "domain": row["problem"].partition("/")[0].removesuffix("_test")}
-            for row in csv.DictReader(file)
-        ]
+    return [
+        {**row, "domain": row["problem"].partition("/")[0].removesuffix("_test")}
+        for row in _records(PDDL)
+    ]
 
 
 def pddl_domains() -> Source:
@@ -507,6 +516,63 @@ def pddl_refused() -> Source:
     )
 
 
+def two_players() -> Source:
+    """Our search of both players against OpenSpiel's, by game and of all together."""
+    played = _records("two-players.csv")
+    rows = []
+    for game in (*dict.fromkeys(row["game"] for row in played), "all"):
+        games = [row for row in played if game in (row["game"], "all")]
+        points = [float(row["points"]) for row in games]
+        counts = [str(points.count(value)) for value in (1.0, 0.5, 0.0)]
+        share = write_estimate(portion(points), "percent")
+        times = [NOTHING, NOTHING]
+        if game != "all":
+            times = [_median(games, column, "µs") for column in ("our_us", "their_us")]
+        rows.append([game, _one(games, "simulations"), str(len(games)), *counts, share, *times])
+    return Source(
+        source=f"By `benchmarks/two_players.py`. Data: {_link('two-players.csv')}.",
+        heads=[
+            *("game", "simulations", "games", "won", "drawn", "lost"),
+            *("share of points", "a simulation, ours", "MCTSBot's"),
+        ],
+        rows=rows,
+    )
+
+
+def beside_treequest() -> Source:
+    """Our search beside treequest's, by world."""
+    rows = []
+    ran = _records("treequest-worlds.csv")
+    for world in dict.fromkeys(row["world"] for row in ran):
+        runs = [row for row in ran if row["world"] == world]
+        pairs = [(row["ours"] == "True", row["theirs"] == "True") for row in runs]
+        rates = [
+            write_estimate(proportion(sum(won), len(runs)), "percent")
+            for won in zip(*pairs, strict=True)
+        ]
+        difference = write_estimate(paired_proportions(pairs), "percent")
+        times = [_median(runs, column, "µs") for column in ("our_us", "their_us")]
+        rows.append([world, _one(runs, "simulations"), str(len(runs)), *rates, difference, *times])
+    return Source(
+        source=f"By `benchmarks/treequest_worlds.py`. Data: {_link('treequest-worlds.csv')}.",
+        heads=[
+            *("world", "simulations", "runs", "success, ours", "treequest's", "difference"),
+            *("a simulation, ours", "treequest's"),
+        ],
+        rows=rows,
+    )
+
+
+def _one(rows: Sequence[Mapping[str, str]], column: str) -> str:
+    """What all rows have in a column."""
+    (value,) = {row[column] for row in rows}
+    return value
+
+
+def _median(rows: Sequence[Mapping[str, str]], column: str, unit: str) -> str:
+    return f"{median(float(row[column]) for row in rows):,.0f} {unit}"
+
+
 def pages() -> Mapping[Path, str]:
     """Every page: where it lies and what it says.
 
@@ -526,8 +592,8 @@ def pages() -> Mapping[Path, str]:
         page = RESULTS / name.removesuffix(".j2")
         depth = len(Path(name).parts) - 1
         sources = (
-            *(exported, printed, roles, rearrangement),
-            *(other_worlds, worlds_not_played, pddl_domains, pddl_refused),
+            *(exported, printed, roles, rearrangement, other_worlds, worlds_not_played),
+            *(pddl_domains, pddl_refused, two_players, beside_treequest),
         )
         template = environment.get_template(
             name, globals={source.__name__: source for source in sources}

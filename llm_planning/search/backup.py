@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import exp
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.domain import A, S
 from llm_planning.search.walk import Walk
@@ -64,6 +64,32 @@ def by_means(*, gamma: float) -> Backup[S, A]:
             weight = 1.0 + gamma * weight
             r_i = total / weight
             edge.value += (r_i - edge.value) / edge.visits
+        _settle(walk.nodes[0], r_i)
+
+    return back_up
+
+
+def by_turns(*, gamma: float, mover: Callable[[S], int]) -> Backup[S, Any]:
+    """Q is the mean of the R_i of `by_sums`, each as the player sees it who moves there.
+
+    Rewards and tails are those of the player who moves at the root. What that player gains, the
+    other loses: R_i changes its sign where the other moves, so both select the highest Q.
+
+    Source: negamax (Knuth and Moore, "An Analysis of Alpha-Beta Pruning", 1975), Section 2. The
+    sign goes by who moves, because a player may move twice in a row.
+
+    Args:
+        gamma: discount γ in [0, 1], for each move.
+        mover: who moves in a state: 0 for the player who moves at the root, 1 for the other.
+    """
+
+    def back_up(walk: Walk[S, Any]) -> None:
+        movers = [0, *[mover(step.state) for step in walk.steps[:-1]]]
+        r_i = walk.tail
+        for i in reversed(range(len(walk.edges))):
+            edge = walk.edges[i]
+            r_i = walk.steps[i].reward + gamma * r_i
+            edge.value += ((-r_i if movers[i] else r_i) - edge.value) / edge.visits
         _settle(walk.nodes[0], r_i)
 
     return back_up

@@ -7,6 +7,7 @@ certain steps: an edge has the `step` of its action if nothing was drawn for it.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
@@ -187,12 +188,30 @@ def advance(root: Node[S, A], action: A, step: Step[S]) -> Node[S, A]:
     Raises:
         RuntimeError: a search is running on the tree.
     """
-    if root.searched or root.in_flight:
-        raise RuntimeError("this tree is being searched: await that search before advancing")
+    _refuse_searched(root)
     for edge in root.edges or ():
         if edge.action == action:
             return edge.follow(step)
     return Node()
+
+
+def advance_turns(root: Node[S, A], action: A, step: Step[S]) -> Node[S, A]:
+    """As `advance`, of a tree that has the moves of others after the action, too.
+
+    Args:
+        step: the real outcome of the action and of these moves. The nearest node that is observed
+            so is the new root.
+    """
+    _refuse_searched(root)
+    taken = expanded(edge for edge in root.edges or () if edge.action == action)
+    below = ((depth, edge.outcomes.get(step.seen)) for depth, edge in edges_below(taken))
+    found = [(depth, node) for depth, node in below if node is not None]
+    return min(found, key=itemgetter(0), default=(0, Node()))[1]
+
+
+def _refuse_searched(root: Node[Any, Any]) -> None:
+    if root.searched or root.in_flight:
+        raise RuntimeError("this tree is being searched: await that search before advancing")
 
 
 def expanded(edges: Iterable[Edge[S, A]]) -> Node[S, A]:

@@ -3,7 +3,8 @@
 A state is a position that nobody plays on: a move is made in a clone. Clones are tested when a game
 is opened; where they differ, a position is replayed from its start. Games of simultaneous moves are
 played in turns, by OpenSpiel's own conversion. A step is our move and all that follows until it is
-our turn again: chance, by its odds, and the moves of the others.
+our turn again: chance, by its odds, and the moves of the others. Where a search looks for the best
+moves of an opponent, a step is one move of whoever's turn it is, and chance.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class OpenSpielGame(Domain[Position, str]):
         opponent: str = "uniform",
         sight: Sight = "own",
     ) -> None:
+        self._task = task
         self._game = _loaded(task)
         players = self._game.num_players()
         if player >= players:
@@ -93,13 +95,13 @@ class OpenSpielGame(Domain[Position, str]):
         self.player = player
         self._simulations = int(opponent.removeprefix("mcts:")) if opponent != "uniform" else 0
         self._clone: Callable[[Position], Any] = _cloned
+        self._listed: tuple[Position | None, dict[str, int]] = (None, {})
         name = self._kind.long_name
         others = "" if players == 1 else f" There are {players} players; you are player {player}."
         self.about = f"The game is {name}.{others}"
         self.goal = f"Win {name}." if self._wins else f"End {name} with the highest return you can."
         self.no_search = self._why_not_searched(task)
-        hidden = self._kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION
-        if hidden and sight == "own" and not self.no_search:
+        if self._hides and sight == "own" and not self.no_search:
             self.no_search = (
                 f"{task} hides something from its players, and a search would see all of it: add "
                 "--set sight=full if that is meant"
@@ -107,32 +109,33 @@ class OpenSpielGame(Domain[Position, str]):
 
     def start(self, seed: int) -> Position:
         """The position at our first turn."""
-        return self._until_our_turn(self._game.new_initial_state(), Random(seed))
+        return self._until_a_choice(self._game.new_initial_state(), Random(seed))
 
     def describe(self, state: Position) -> str:
         """The whole position, as OpenSpiel prints it."""
         return str(state.spiel)
 
     def observe(self, state: Position) -> str:
-        """What our player may see."""
+        """What the player who moves may see; at an end, what ours may."""
+        player = self.player if state.spiel.is_terminal() else state.spiel.current_player()
         if self._kind.provides_observation_string:
-            return str(state.spiel.observation_string(self.player))
+            return str(state.spiel.observation_string(player))
         if self._kind.provides_information_state_string:
-            return str(state.spiel.information_state_string(self.player))
+            return str(state.spiel.information_state_string(player))
         return str(state.spiel)
 
     def actions(self, state: Position) -> Sequence[str]:
-        """Our legal moves, in OpenSpiel's words."""
+        """The legal moves of the player whose turn it is, in OpenSpiel's words."""
         return tuple(self._legal(state))
 
     def step(self, state: Position, action: str, rng: Random) -> Step[Position]:
-        """Makes a move, and lets chance and the others move until it is our turn again."""
+        """Makes a move, and lets chance and the others move until an action is chosen again."""
         legal = self._legal(state)
         if action not in legal:
             return Step(state, obstacle=f"this move is not legal; {remedy(action, legal)}")
         now = self._clone(state)
         now.apply_action(legal[action])
-        after = self._until_our_turn(now, rng)
+        after = self._until_a_choice(now, rng)
         reward = self._return(after) - self._return(state)
         return Step(
             after,
@@ -141,6 +144,25 @@ class OpenSpielGame(Domain[Position, str]):
             observation=(str(after.spiel), after.moves[-1:]),
         )
 
+    def sides(self) -> tuple[OpenSpielTurns, OpenSpielTurns]:
+        """See `Turns`."""
+        if self._game.num_players() != 2:
+            why = f"has {self._game.num_players()} players, not two"
+        elif not self._wins:
+            why = "pays a player without a loss of the other"
+        elif self._hides:
+            why = "hides something, which an opponent in the tree would see"
+        else:
+            ours, theirs = (
+                OpenSpielTurns(self._task, player=n) for n in (self.player, 1 - self.player)
+            )
+            return ours, theirs
+        raise DomainError(f"against=best is not sound: {self._task} {why}; leave out against")
+
+    def mover(self, state: Position) -> int:
+        """See `Turns`."""
+        return int(state.spiel.current_player() != self.player)
+
     def success(self, state: Position) -> bool | None:
         """Whether our return is above an even share; nothing tells where returns are no contest."""
         if not state.spiel.is_terminal():
@@ -148,6 +170,10 @@ class OpenSpielGame(Domain[Position, str]):
         returns = state.spiel.returns()
         even = sum(returns) / len(returns)
         return bool(returns[self.player] > even) if self._wins else None
+
+    @property
+    def _hides(self) -> bool:
+        return bool(self._kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION)
 
     @property
     def _wins(self) -> bool:
@@ -159,18 +185,25 @@ class OpenSpielGame(Domain[Position, str]):
         return float(state.spiel.returns()[self.player])
 
     def _legal(self, state: Position) -> dict[str, int]:
-        """Our moves by name; the number is added where two are called alike."""
+        """The moves by name; the number is added where two are called alike."""
+        if state is self._listed[0]:
+            return self._listed[1]
         spiel = state.spiel
-        if spiel.is_terminal():
-            return {}
         names: dict[str, int] = {}
-        for number in spiel.legal_actions():
-            name = spiel.action_to_string(self.player, number)
+        player = spiel.current_player()
+        for number in () if spiel.is_terminal() else spiel.legal_actions():
+            name = spiel.action_to_string(player, number)
             names[f"{name} ({number})" if name in names else name] = number
+        # A rollout asks for the actions of a state, and then takes one of them.
+        self._listed = (state, names)
         return names
 
-    def _until_our_turn(self, spiel: Any, rng: Random) -> Position:
-        while not spiel.is_terminal() and spiel.current_player() != self.player:
+    def _chooses(self, player: int) -> bool:
+        """Whether a player's moves are actions here."""
+        return player == self.player
+
+    def _until_a_choice(self, spiel: Any, rng: Random) -> Position:
+        while not (spiel.is_terminal() or self._chooses(spiel.current_player())):
             spiel.apply_action(self._others_move(spiel, rng))
         return Position(tuple(spiel.history()), spiel)
 
@@ -224,8 +257,15 @@ class OpenSpielGame(Domain[Position, str]):
                 return False
             if str(first) != str(second) or first.returns() != second.returns():
                 return False
-            state = self._until_our_turn(first, draws)
+            state = self._until_a_choice(first, draws)
         return True
+
+
+class OpenSpielTurns(OpenSpielGame):
+    """A game move by move, with the returns of one of its players; see `Turns.sides`."""
+
+    def _chooses(self, player: int) -> bool:
+        return player >= 0
 
 
 def bridge(id_: str) -> DomainSpec:

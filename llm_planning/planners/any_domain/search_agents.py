@@ -10,9 +10,19 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.domain import A, Believes, S, Scores, check_simulated, observed, settled
+from llm_planning.domain import (
+    A,
+    Believes,
+    DomainError,
+    S,
+    Scores,
+    Turns,
+    check_simulated,
+    observed,
+    settled,
+)
 from llm_planning.execution.decisions import Decision, best_edge, episode_outcome, statistics_of
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
@@ -22,20 +32,22 @@ from llm_planning.search import (
     ListedActions,
     Node,
     advance,
+    advance_turns,
     by_sums,
+    by_turns,
     search,
 )
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.domain import Domain, History, Step
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
     from llm_planning.planners.any_domain.settings import UctSettings
     from llm_planning.priors import Policy
-    from llm_planning.search import Select, Walk
+    from llm_planning.search import Backup, Select, Walk
     from llm_planning.specs import Run
 
 _BELIEVED = 100
@@ -56,10 +68,12 @@ async def search_agent(
     """
     domain, settings, seed = run.world, run.settings, run.seed
     check_simulated(domain)
+    game = GAMES[settings.against](domain, settings.gamma)
     prior, oracles = None, list[dict[str, object]]()
     if isinstance(settings, PuctSettings) and settings.prior != "uniform":
-        ask = ActAsking(domain, run.engines, settings, seed=seed)
-        prior, oracles = ask.prior(settings), ask.oracles
+        asks = [ActAsking(side, run.engines, settings, seed=seed) for side in game.sides]
+        prior = game.prior([ask.prior(settings) for ask in asks])
+        oracles = [oracle for ask in asks for oracle in ask.oracles]
     rng = Random(f"search {seed}")
     root: Node[Any, Any] = Node()
 
@@ -70,11 +84,11 @@ async def search_agent(
         nonlocal root
         if episode.moves:
             last = episode.moves[-1]
-            root = advance(root, last.action, last.step)
+            root = game.advance(root, last.action, last.step)
         history = tuple((move.action, move.step.seen) for move in episode.moves)
         await _trace_belief(domain, history, seed=seed)
         model = DomainModel(
-            domain,
+            game.sides[0],
             state=episode.state,
             history=history,
             past=tuple(Turn(move.seen, str(move.action)) for move in episode.moves),
@@ -87,10 +101,10 @@ async def search_agent(
             root,
             model,
             select=select(c=settings.c),
-            backup=by_sums(gamma=settings.gamma),
+            backup=game.backup,
             simulations=settings.simulations,
             width=settings.width,
-            max_depth=None if isinstance(domain, Scores) else settings.depth,
+            max_depth=None if isinstance(game.sides[0], Scores) else settings.depth,
             # A state that is met only once asks no model. At width 1 the tree is that of `first`.
             expand_at="second",
             rng=rng,
@@ -108,6 +122,53 @@ async def search_agent(
         metrics={"simulations": settings.simulations * len(decisions)},
         oracles=oracles,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """Whose moves a tree has.
+
+    Attributes:
+        sides: the domain as each of them plays it, ours first.
+        mover: the index in `sides` of who moves in a state.
+        backup: makes Q.
+        advance: finds the root of the next search; see `search.advance`.
+    """
+
+    sides: Sequence[Domain[Any, Any]]
+    mover: Callable[[Any], int]
+    backup: Backup[Any, Any]
+    advance: Callable[[Node[Any, Any], Any, Step[Any]], Node[Any, Any]]
+
+    def prior(self, priors: Sequence[Policy[Situation]]) -> Policy[Situation]:
+        """π of who moves, from those of the sides; shape [sides]."""
+        return lambda situation: priors[self.mover(situation.state)](situation)
+
+
+def _alone(domain: Domain[Any, Any], gamma: float) -> Game:
+    return Game((domain,), lambda _: 0, by_sums(gamma=gamma), advance)
+
+
+def against_best(domain: Domain[Any, Any], gamma: float) -> Game:
+    """A game of two, in which the tree has the moves of both.
+
+    Raises:
+        DomainError: it is no such game, or its opponent cannot be searched.
+    """
+    if not isinstance(domain, Turns):
+        raise DomainError(
+            "against=best needs a world that takes turns with an opponent, and this one does not: "
+            "leave out against"
+        )
+    backup = by_turns(gamma=gamma, mover=domain.mover)
+    return Game(domain.sides(), domain.mover, backup, advance_turns)
+
+
+GAMES: Final[Mapping[str, Callable[[Domain[Any, Any], float], Game]]] = {
+    "chance": _alone,
+    "best": against_best,
+}
+"""Value of the setting `against` -> how the game is searched."""
 
 
 async def _trace_belief(domain: Domain[Any, Any], history: History, *, seed: int) -> None:

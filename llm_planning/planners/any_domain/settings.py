@@ -91,6 +91,9 @@ class UctSettings(EpisodeSettings):
         depth: actions from the root after which a simulation ends. In a domain with a score, the
             score ends a simulation instead.
         width: simulations in flight at once; 1 is the sequential algorithm.
+        against: whom a game is searched against: an opponent who moves as the domain plays him,
+            which is `chance` to the search, or one who looks for the `best` move in the tree. Each
+            of his moves is an action of the tree then, and counts for `depth` and γ.
     """
 
     simulations: int = Field(100, ge=1)
@@ -98,6 +101,7 @@ class UctSettings(EpisodeSettings):
     gamma: float = Field(0.95, ge=0.0, le=1.0)
     depth: int = Field(20, ge=1)
     width: int = Field(1, ge=1)
+    against: Literal["chance", "best"] = "chance"
 
 
 class PuctSettings(PriorSettings, UctSettings):
