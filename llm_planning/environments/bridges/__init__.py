@@ -19,6 +19,7 @@ BRIDGES: Final = {
     "gymnasium": "llm_planning.environments.bridges.gymnasium_worlds",
     "openspiel": "llm_planning.environments.bridges.openspiel_games",
     "pddl": "llm_planning.environments.bridges.pddl",
+    "textarena": "llm_planning.environments.bridges.textarena_games",
 }
 """Source -> the module whose function `bridge` makes a domain of an id."""
 
