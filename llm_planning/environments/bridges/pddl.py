@@ -16,11 +16,12 @@ from pydantic import create_model, model_validator
 
 from llm_base.files import at_home
 from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.environments.bridges.own_words import BridgeSettings
 from llm_planning.environments.bridges.pddl_files import hash_of, problem_files
 from llm_planning.environments.bridges.pddl_language import FactsModel, grammar_of
 from llm_planning.environments.bridges.pddl_plans import NoPlanError, can_plan, plan_of
 from llm_planning.environments.bridges.pddl_words import about_text, facts_text, goal_text
-from llm_planning.settings import Settings, identified
+from llm_planning.settings import identified
 from llm_planning.specs import DomainSpec, check_task
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ STATES_KEPT: Final = 10_000
 """States whose actions and advice are kept."""
 
 
-class PddlSettings(Settings):
+class PddlSettings(BridgeSettings):
     """Settings of a problem in PDDL.
 
     Attributes:

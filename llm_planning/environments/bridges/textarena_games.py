@@ -22,6 +22,7 @@ from textarena.envs.registration import ENV_REGISTRY
 
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.bridges.gymnasium_copies import NOT_TWICE, TESTED_STEPS
+from llm_planning.environments.bridges.own_words import BridgeSettings
 from llm_planning.environments.bridges.textarena_moves import (
     FAMILIES,
     ONLINE,
@@ -30,7 +31,6 @@ from llm_planning.environments.bridges.textarena_moves import (
     own_chance,
 )
 from llm_planning.names import remedy
-from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _NO_CHANCE = 0
 _TESTED_STARTS = 2
 
 
-class TextArenaSettings(Settings):
+class TextArenaSettings(BridgeSettings):
     """Settings of a game of TextArena.
 
     Attributes:
