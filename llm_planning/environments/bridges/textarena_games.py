@@ -191,7 +191,9 @@ class TextArenaGame(Domain[Moment, str]):
             reward = float((game.state.rewards or {}).get(_PLAYER, 0.0))
             return Moment(past, [game], (), f"{before}\n{reason}", str(reason), reward)
         _, seen = game.get_observation()
-        text = seen if isinstance(seen, str) else "\n".join([before, *(part[1] for part in seen)])
+        text = (
+            seen if isinstance(seen, str) else "\n".join([before, *(str(part[1]) for part in seen)])
+        )
         return Moment(past, [game], moves, text.strip())
 
     def _replayed(self, state: Moment) -> Any:
