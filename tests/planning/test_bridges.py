@@ -391,7 +391,7 @@ def test_the_python_of_the_docs_runs(capsys):
         ("gymnasium:Pendulum-v1", "Pendulum-v1 has the actions Box"),
         ("gymnasium:FrozenLak-v1", "did you mean FrozenLake-v1"),
         ("openspiel:chss", "did you mean chess"),
-        ("textarena:Wordle-v0", "Wordle-v0 needs the network when it is opened: choose an id of "),
+        ("textarena:Wordle-v0", "Wordle-v0 needs the network when it is opened: choose another"),
         ("textarena:Nin-v0", "did you mean Nim-v0"),
         ("pddl:no_such_folder", "no_such_folder"),
     ],

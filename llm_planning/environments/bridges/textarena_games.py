@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Sight: TypeAlias = Literal["own", "full"]
 
+_SUCH_AS = "TowerOfHanoi-v0 or Nim-v0"
 _PLAYER = 0
 _NO_CHANCE = 0
 _TESTED_STARTS = 2
@@ -258,7 +259,7 @@ def _family(task: str) -> Family:
     if game in FAMILIES:
         return FAMILIES[game]
     why = "needs the network when it is opened" if game in ONLINE else "has no list of moves"
-    raise DomainError(f"{task} {why}: choose an id of {', '.join(FAMILIES)}")
+    raise DomainError(f"{task} {why}: choose another game, such as {_SUCH_AS}")
 
 
 def _facts(state: Moment) -> tuple[object, ...]:
