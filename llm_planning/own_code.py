@@ -88,26 +88,39 @@ def own_source(name: str) -> CodeSource | None:
 
 
 def load_own(name: str) -> tuple[Any, CodeSource] | None:
-    """Runs the file of a name; None for a name of another form.
-
-    A file is run again if it, or a module that it imports from its folder, has changed.
+    """Runs the file of a name, as `load_file` does; None for a name of another form.
 
     Returns:
         The member that is named, and its origin.
 
     Raises:
-        OwnCodeError: the file is missing, fails or has no such member; or a module of it has the
-            name of one of another folder.
+        OwnCodeError: the file cannot be run, or has no such member.
     """
     file = code_file(name)
     if file is None:
         return None
-    tree = _tree(file)
-    members, member = vars(_run(file, tree)), name.rpartition(":")[2]
+    (members, source), member = load_file(file), name.rpartition(":")[2]
     if member not in members:
         public = [known for known in members if not known.startswith("_")]
         raise OwnCodeError(f"{name}: {file.name} has no such name; {remedy(member, public)}")
-    return members[member], CodeSource(str(file), _digest(file, tree))
+    return members[member], source
+
+
+def load_file(file: Path) -> tuple[Mapping[str, Any], CodeSource]:
+    """Runs a file, again if it or a module that it imports from its folder has changed.
+
+    Args:
+        file: absolute, links resolved.
+
+    Returns:
+        What it defines, by name, and its origin.
+
+    Raises:
+        OwnCodeError: the file is missing or fails; or a module of it has the name of one of another
+            folder.
+    """
+    tree = _tree(file)
+    return vars(_run(file, tree)), CodeSource(str(file), _digest(file, tree))
 
 
 def _digest(file: Path, tree: Mapping[Path, bytes]) -> str:

@@ -16,6 +16,9 @@ from llm_planning.names import remedy
 WRITTEN_SETTINGS = ("save",)
 """Settings that name a file to be written by a run."""
 
+CODE_SETTINGS = ("words", "domain.words")
+"""Settings that name a file of Python to be run, if their value ends so."""
+
 
 class SettingsError(ValueError):
     """A setting is unknown, its value is impossible, or nothing reads it."""

@@ -432,12 +432,32 @@ def other_worlds() -> Source:
     )
 
 
+def games(source: str, found: str) -> int:
+    """How many games have a world of which this came; their sizes and versions are not counted."""
+    prefix = f"{source}:"
+    rows = [row for row in _found_worlds() if row["world"].startswith(prefix)]
+    return len({_game(row["world"]) for row in rows if row["found"] == found})
+
+
+def _game(world: str) -> str:
+    return world.partition("-v")[0]
+
+
 def worlds_not_played(kind: str) -> Source:
-    """The worlds of which this came, with their reasons."""
+    """The games of which this came, with their reasons."""
+    alike: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in _found_worlds():
+        if row["found"] == kind:
+            id_ = row["world"].partition(":")[2]
+            reason = _game(row["world"]), row["why"].replace(id_, "")
+            alike.setdefault(reason, []).append(row)
     return Source(
         source=f"Data: {_link(OTHERS)}.",
-        heads=["world", "why"],
-        rows=[[f"`{row['world']}`", row["why"]] for row in _found_worlds() if row["found"] == kind],
+        heads=["world", "more like it", "why"],
+        rows=[
+            [f"`{first['world']}`", str(len(more) or NOTHING), first["why"]]
+            for first, *more in alike.values()
+        ],
     )
 
 
@@ -593,7 +613,7 @@ def pages() -> Mapping[Path, str]:
         depth = len(Path(name).parts) - 1
         sources = (
             *(exported, printed, roles, rearrangement, other_worlds, worlds_not_played),
-            *(pddl_domains, pddl_refused, two_players, beside_treequest),
+            *(games, pddl_domains, pddl_refused, two_players, beside_treequest),
         )
         template = environment.get_template(
             name, globals={source.__name__: source for source in sources}

@@ -18,7 +18,7 @@ from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.model_configs import comes_along, config_folder
 from llm_planning.names import remedy
 from llm_planning.own_code import code_file
-from llm_planning.settings import WRITTEN_SETTINGS
+from llm_planning.settings import CODE_SETTINGS, WRITTEN_SETTINGS
 from llm_serving.models import is_bundled_adapter, names_folder
 
 if TYPE_CHECKING:
@@ -147,14 +147,23 @@ class Trust:
             if not is_bundled_adapter(place):
                 self._check(place, f"the adapter {place} does not come with this program")
         for key in WRITTEN_SETTINGS:
-            for path in dict.fromkeys(str(trial.settings.get(key) or "") for trial in trials):
-                if path:
-                    self._check(path, f"the setting {key}={path} writes a file")
+            for path in _values(trials, key):
+                self._check(path, f"the setting {key}={path} writes a file")
+        for key in CODE_SETTINGS:
+            for path in _values(trials, key):
+                if path.endswith(".py"):
+                    self._check(path, f"the setting {key}={path} runs code")
 
     def _check(self, path: str, reason: str) -> None:
         real = Path(_real(path))
         if self.paths.isdisjoint(map(str, (real, *real.parents))):
             raise _untrusted(reason, path)
+
+
+def _values(trials: Iterable[Trial], key: str) -> Iterable[str]:
+    """The values of a setting that are not empty."""
+    found = dict.fromkeys(str(trial.settings.get(key) or "") for trial in trials)
+    return filter(None, found)
 
 
 def _adapters(engine: Mapping[str, object]) -> Iterator[str]:

@@ -1,6 +1,10 @@
 """Worlds of Gymnasium and OpenSpiel as domains: words, chance, copies, success, what is refused."""
 
+import ast
+import asyncio
+import re
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import gymnasium
@@ -366,6 +370,37 @@ def test_a_package_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(bridges.BRIDGES, "gymnasium", "llm_planning.no_such_module")
     with pytest.raises(DomainError, match=r"pip install 'llm-planning\[worlds\]'"):
         bridge("gymnasium:FrozenLake-v1")
+
+
+def test_the_python_of_the_docs_runs(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "other-worlds.md").read_text("utf-8")
+    code = next(
+        one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "plan(" in one
+    )
+    names = {}
+    asyncio.run(
+        eval(compile(code, "other-worlds.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    )
+    assert "SFFF" in capsys.readouterr().out.replace("[S]", "S")
+    assert names["outcome"].metrics["moves"] <= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gymnasium:Pendulum-v1", "Pendulum-v1 has the actions Box"),
+        ("gymnasium:FrozenLak-v1", "did you mean FrozenLake-v1"),
+        ("openspiel:chss", "did you mean chess"),
+        ("textarena:Wordle-v0", "Wordle-v0 needs the network when it is opened: choose another"),
+        ("textarena:Nin-v0", "did you mean Nim-v0"),
+        ("pddl:no_such_folder", "no_such_folder"),
+    ],
+)
+def test_what_cannot_be_opened_is_one_line_of_the_command(name, message):
+    ended = invoke("run", "uct", "--domain", name, "--model", "none")
+    assert ended.exit_code in {1, 2}
+    assert message in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
 
 
 def test_a_search_in_a_world_of_others():

@@ -3,6 +3,8 @@
 import pytest
 from other_worlds import NO_DOMAIN, PLAYED, Tried, tried
 
+from llm_planning.environments.bridges import bridge
+
 QUICK = (
     *("FrozenLake-v1", "CliffWalking-v1", "MiniGrid-Unlock-v0"),
     *("BabyAI-OpenDoor-v0",),
@@ -18,6 +20,18 @@ SLOW_GAMES = (
     *("breakthrough", "othello", "chess", "go", "hex", "backgammon", "checkers", "mancala"),
     *("leduc_poker", "liars_dice", "pig", "oware", "solitaire", "havannah", "y"),
 )
+QUICK_TEXTS = ("TicTacToe-v0", "GuessTheNumber-v0-train")
+SLOW_TEXTS = (
+    *("TowerOfHanoi-v0", "FrozenLake-v0-train", "LightsOut-v0", "Sudoku-v0-easy-train", "2048-v0"),
+    *("PegJump-v0-raw", "Bandit-v0", "Cryptarithm-v0", "Breakthrough-v0-small", "ConnectFour-v0"),
+    *("Nim-v0", "PigDice-v0-short", "KuhnPoker-v0", "UltimateTicTacToe-v0-train", "Othello-v0"),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported_once():
+    """Worlds have processes of their own, which need not import TextArena again."""
+    bridge("textarena")
 
 
 @pytest.mark.parametrize(
@@ -25,8 +39,10 @@ SLOW_GAMES = (
     [
         *(f"gymnasium:{name}" for name in QUICK),
         *(f"openspiel:{name}" for name in QUICK_GAMES),
+        *(f"textarena:{name}" for name in QUICK_TEXTS),
         *(pytest.param(f"gymnasium:{name}", marks=pytest.mark.slow) for name in SLOW),
         *(pytest.param(f"openspiel:{name}", marks=pytest.mark.slow) for name in SLOW_GAMES),
+        *(pytest.param(f"textarena:{name}", marks=pytest.mark.slow) for name in SLOW_TEXTS),
     ],
 )
 def test_it_is_played(world):

@@ -65,6 +65,15 @@ def grid(tmp_path, monkeypatch):
             "the setting save=~/.profile writes a file",
             "'~/.profile'",
         ),
+        (
+            {
+                "domain": "gymnasium",
+                "tasks": "FrozenLake-v1",
+                "settings": {"words": "evil.py"},
+            },
+            "the setting words=evil.py runs code",
+            "evil.py",
+        ),
         ({"model": "evil/model"}, "the model evil/model does not come with", "evil/model"),
         ({"model": "-e;rm"}, "the model -e;rm does not come with", "'-e;rm'"),
     ],
@@ -120,6 +129,7 @@ def test_the_trials_of_a_ledger_are_asked_the_same(tmp_path):
         {"domain": f"{tmp_path}/evil.py:World"},
         {"engines": {"smollm2-135m-instruct": {"model": "weights"}}},
         {"settings": {"save": "here.json"}},
+        {"settings": {"domain.words": f"{tmp_path}/evil.py"}},
         {"engines": {"a": {"model": "evil/model"}}},
     ):
         trial = Trial(**plain.to_json() | fields)

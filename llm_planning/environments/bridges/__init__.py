@@ -19,6 +19,7 @@ BRIDGES: Final = {
     "gymnasium": "llm_planning.environments.bridges.gymnasium_worlds",
     "openspiel": "llm_planning.environments.bridges.openspiel_games",
     "pddl": "llm_planning.environments.bridges.pddl",
+    "textarena": "llm_planning.environments.bridges.textarena_games",
 }
 """Source -> the module whose function `bridge` makes a domain of an id."""
 
@@ -42,11 +43,13 @@ def bridge(name: str) -> DomainSpec:
         >>> is_bridged("gymnasium:FrozenLake-v1"), is_bridged("blocksworld")
         (True, False)
     """
+    from llm_planning.environments.bridges.own_words import with_own_words
+
     source, _, id_ = name.partition(":")
     try:
-        found: DomainSpec = import_module(BRIDGES[source]).bridge(id_)
+        spec: DomainSpec = import_module(BRIDGES[source]).bridge(id_)
     except ModuleNotFoundError as error:
         raise DomainError(
             f"{name} needs the package {error.name}: pip install 'llm-planning[worlds]'"
         ) from error
-    return found
+    return with_own_words(spec)

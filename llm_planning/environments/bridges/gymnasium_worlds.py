@@ -25,8 +25,8 @@ import numpy as np
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.bridges.grids import grid_text
 from llm_planning.environments.bridges.gymnasium_copies import NOT_TWICE, Copies, stepped
+from llm_planning.environments.bridges.own_words import BridgeSettings
 from llm_planning.names import remedy
-from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _PACKAGES = ("minigrid",)
 """Packages whose import registers environments."""
 
 
-class GymnasiumSettings(Settings):
+class GymnasiumSettings(BridgeSettings):
     """Settings of a world of Gymnasium.
 
     Attributes:

@@ -18,8 +18,8 @@ import pyspiel
 from pydantic import Field
 
 from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.environments.bridges.own_words import BridgeSettings
 from llm_planning.names import remedy
-from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ EXPLORATION: Final = 2.0
 _MCTS_MEMORY = 0
 
 
-class OpenSpielSettings(Settings):
+class OpenSpielSettings(BridgeSettings):
     """Settings of a game of OpenSpiel.
 
     Attributes:

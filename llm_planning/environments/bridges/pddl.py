@@ -16,6 +16,7 @@ from pydantic import create_model, model_validator
 
 from llm_base.files import at_home
 from llm_planning.domain import Domain, DomainError, Judged, Step
+from llm_planning.environments.bridges.own_words import BridgeSettings
 from llm_planning.environments.bridges.pddl_files import hash_of, problem_files
 from llm_planning.environments.bridges.pddl_plans import NoPlanError, Relaxation, can_plan, plan_of
 from llm_planning.environments.bridges.pddl_words import (
@@ -25,7 +26,7 @@ from llm_planning.environments.bridges.pddl_words import (
     goal_text,
     grammar_of,
 )
-from llm_planning.settings import Settings, identified
+from llm_planning.settings import identified
 from llm_planning.specs import DomainSpec, check_task
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ LATEST: Final = 16
 Score: TypeAlias = Literal["open-goals", "relaxed-plan"]
 
 
-class PddlSettings(Settings):
+class PddlSettings(BridgeSettings):
     """Settings of a problem in PDDL.
 
     Attributes:
