@@ -1,5 +1,6 @@
-"""Who advises in worlds of Gymnasium: value iteration by a published table, and BabyAI's bot."""
+"""Who advises in worlds of Gymnasium, and the sweeps that ask what their advice is worth."""
 
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from llm_planning.environments.bridges.gymnasium_teachers import (
 )
 from llm_planning.environments.bridges.gymnasium_worlds import GymnasiumWorld
 from llm_planning.execution.episode import world_draws
+from llm_planning.experiments.grid import load_sweep
 from llm_planning.roles.domain_rules import adviser
 
 
@@ -128,3 +130,67 @@ async def test_rules_name_the_next_action():
     state = world.start(0)
     named = await adviser(world, seed=0)(state, world.actions(state))
     assert named == tuple(await world.advise(state))
+
+
+# --- the sweeps of priors -------------------------------------------------------------------------
+
+PROJECT = Path(__file__).resolve().parents[2]
+LEVELS = 5
+SHARES = (
+    "rules",
+    *(f"configs/matrix/oracles/prior-{right}.yaml" for right in ("0.9", "0.6", "0.3")),
+)
+PROBLEM = "(define (problem p) (:domain d) (:init) (:goal (and (done))))"
+DOMAIN = """
+(define (domain d) (:predicates (done))
+  (:action finish :parameters () :precondition (and) :effect (and (done))))
+"""
+
+
+def planned(path):
+    """World -> the settings that it is planned in: its roles, the seed, and what all share."""
+    by_world = {}
+    for trial in load_sweep(path).trials:
+        settings = dict(trial.settings)
+        roles = settings.pop("roles", None)
+        for key in ("roles_sha256", "prior", "prior_temperature", "prior_mixture"):
+            settings.pop(key, None)
+        by_world.setdefault(trial.domain, []).append((trial.planner, roles, trial.seed, settings))
+    return by_world
+
+
+def check_paired(trials):
+    """Each seed is planned by UCT, and by PUCT for each share that is right, with equal limits."""
+    seeds = {seed for _, _, seed, _ in trials}
+    expected = {("uct", None), *(("puct", roles) for roles in SHARES)}
+    assert {(planner, roles) for planner, roles, _, _ in trials} == expected
+    assert len(trials) == len(seeds) * len(expected)
+    assert all(settings == trials[0][3] for *_, settings in trials)
+    assert min(seeds) == 1000
+
+
+def test_the_sweep_of_priors_pairs_every_world(monkeypatch):
+    monkeypatch.chdir(PROJECT)
+    by_world = planned("configs/matrix/priors.yaml")
+    assert sum("BabyAI" in world for world in by_world) == LEVELS
+    assert len(by_world) == LEVELS + 1
+    for trials in by_world.values():
+        check_paired(trials)
+
+
+def test_so_does_the_one_of_pddl(tmp_path, monkeypatch):
+    (tmp_path / "configs").symlink_to(PROJECT / "configs")
+    problems = {"blocks": "problem1", "elevator": "problem2", "gripper": "prob01"}
+    for name, problem in {**problems, "newspapers": "problem0"}.items():
+        folder = tmp_path / "pddlgym" / "pddl" / name
+        folder.mkdir(parents=True)
+        folder.with_suffix(".pddl").write_text(DOMAIN)
+        (folder / f"{problem}.pddl").write_text(PROBLEM)
+    monkeypatch.chdir(tmp_path)
+    by_world = planned(PROJECT / "examples" / "priors-pddl.yaml")
+    assert len(by_world) == len(problems) + 1
+    for trials in by_world.values():
+        check_paired(trials)
+    of_model = load_sweep(PROJECT / "examples" / "priors-model.yaml").trials
+    assert {trial.domain for trial in of_model} & set(by_world)
+    assert {trial.settings["prior"] for trial in of_model} == {"exact"}
