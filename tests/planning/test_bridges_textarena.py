@@ -213,7 +213,7 @@ def test_a_move_that_is_not_possible_changes_nothing():
         ),
         (
             "Wordle-v0",
-            "Wordle-v0 needs the network when it is opened: choose another game, such as TowerOfHanoi",
+            "needs the network when it is opened: choose another game, such as TowerOfHanoi",
         ),
         (
             "Mastermind-v0",

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import EnumType
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import getdoc
@@ -25,14 +25,17 @@ import numpy as np
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.bridges.grids import grid_text
 from llm_planning.environments.bridges.gymnasium_copies import NOT_TWICE, Copies, stepped
+from llm_planning.environments.bridges.gymnasium_teachers import teacher_of
 from llm_planning.environments.bridges.own_words import BridgeSettings
 from llm_planning.names import remedy
 from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from random import Random
 
     from llm_planning.environments.bridges.gymnasium_copies import Kept
+    from llm_planning.environments.bridges.gymnasium_teachers import Teacher
 
 Sight: TypeAlias = Literal["own", "full"]
 
@@ -90,10 +93,16 @@ class GymnasiumWorld(Domain[Moment, str]):
         task: its id.
         sight: see `GymnasiumSettings`.
 
+    Attributes:
+        advise: names the next action, in an environment that has a teacher (`teacher_of`). It is a
+            coroutine function, for nobody knows the rest where chance decides.
+
     Raises:
         DomainError: there is no such environment, it cannot be made here, or its actions cannot be
             listed.
     """
+
+    advise: Callable[[Moment], Awaitable[Sequence[str]]]
 
     def __init__(self, task: str = "FrozenLake-v1", *, sight: Sight = "own") -> None:
         self._env = _made(task)
@@ -109,6 +118,8 @@ class GymnasiumWorld(Domain[Moment, str]):
                 f"{task} shows its agent a part of the world, and a search would see all of it: "
                 "add --set sight=full if that is meant"
             )
+        if (teacher := teacher_of(self._env, self._copies)) is not None:
+            self.advise = partial(self._advised, teacher)
 
     def start(self, seed: int) -> Moment:
         """s_0: the environment after `reset(seed=seed)`."""
@@ -167,6 +178,10 @@ class GymnasiumWorld(Domain[Moment, str]):
         if state.ended == "truncated":
             return False
         return None if state.costly and state.gained <= 0 else state.gained > 0
+
+    async def _advised(self, teacher: Teacher, state: Moment) -> Sequence[str]:
+        number = None if state.ended else teacher.number(state)
+        return [name for name, own in self._number.items() if own == number]
 
     def _taken(self, state: Moment, number: int, chance: int) -> tuple[Moment, bool]:
         """The moment after an action, and whether the environment drew anything."""
