@@ -30,7 +30,7 @@ from llm_planning.settings import identified
 from llm_planning.specs import DomainSpec, check_task
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
     from llm_planning.domain import Grammar
@@ -87,7 +87,10 @@ class PddlWorld(Domain["Situation", str]):
     state_model: FactsModel
 
     def __init__(self, problem: PddlProblem, *, score: Score = "open-goals") -> None:
-        scores = {"open-goals": self._share, "relaxed-plan": lru_cache(STATES_KEPT)(self._nearness)}
+        scores: Mapping[Score, Callable[[Situation], float]] = {
+            "open-goals": self._share,
+            "relaxed-plan": lru_cache(STATES_KEPT)(self._nearness),
+        }
         self._score = scores[score]
         self._problem = problem
         self._advice: dict[Situation, tuple[str, ...]] = {}
