@@ -97,7 +97,7 @@ def _facts(game: Any) -> Any:
 
 
 def _cells(size: int) -> Iterable[tuple[int, int]]:
-    return product(range(size), repeat=2)
+    return product(range(size), range(size))
 
 
 def _empty(game: Any) -> list[int]:
