@@ -104,7 +104,7 @@ class ItemExercises:
         >>> maker = ItemExercises(frozenset())
         >>> made = maker.about_one_state(Random(1), roles=["predict"], held_out=False)
         >>> [exercise.brief for exercise in made]
-        ['1 wheat_seeds']
+        ['4 gold_ingot, 1 redstone, 1 crafting_table']
     """
 
     roles = ("predict", "choose", "analyse", "correct")
