@@ -17,6 +17,7 @@ from hostile.folders import (
     model_folder_alterations,
     template_alterations,
 )
+from importing import importing
 
 from llm_serving.chat import ChatFormat
 from llm_serving.config import EngineConfig
@@ -182,7 +183,7 @@ def test_a_folder_that_may_not_be_read_is_named(models, place):
     )
     done = subprocess.run(
         [sys.executable, "-c", code, place],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env=importing(Path(__file__).parents[1]),
         capture_output=True,
         text=True,
         check=False,
