@@ -1,9 +1,11 @@
-"""Processes that import what this one imports, and from more folders."""
+"""Processes that import what tests import."""
 
 import os
+from pathlib import Path
 
 
 def importing(*folders):
-    """The environment of such a process: the inherited one, with these folders before its own."""
+    """The environment of a process that imports from these folders, from `tests`, and as here."""
     inherited = filter(None, [os.environ.get("PYTHONPATH")])
-    return os.environ | {"PYTHONPATH": os.pathsep.join([*map(str, folders), *inherited])}
+    paths = [*map(str, folders), str(Path(__file__).parent), *inherited]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}

@@ -31,10 +31,9 @@ def start(function, *arguments):
         f"import json, sys; from {module.stem} import {function.__name__} as run; "
         "print(json.dumps(run(*json.loads(sys.argv[1]))))"
     )
-    folders = module.parent, Path(__file__).parent
     return subprocess.Popen(
         [sys.executable, "-c", code, json.dumps(arguments, default=str)],
-        env=importing(*folders) | {"PYTHONHASHSEED": "77", "OPENBLAS_NUM_THREADS": "1"},
+        env=importing(module.parent) | {"PYTHONHASHSEED": "77", "OPENBLAS_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from importing import importing
@@ -32,7 +31,7 @@ def folder(tmp_path, request):
 def called(folder, *arguments):
     return subprocess.run(
         [sys.executable, "-c", COMMAND, *arguments],
-        env=importing(Path(__file__).parents[1]) | {"LLM_PLANNING_CACHE": str(folder)},
+        env=importing() | {"LLM_PLANNING_CACHE": str(folder)},
         capture_output=True,
         text=True,
         check=False,

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from hostile.folders import (
@@ -183,7 +182,7 @@ def test_a_folder_that_may_not_be_read_is_named(models, place):
     )
     done = subprocess.run(
         [sys.executable, "-c", code, place],
-        env=importing(Path(__file__).parents[1]),
+        env=importing(),
         capture_output=True,
         text=True,
         check=False,
