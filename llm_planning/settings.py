@@ -135,9 +135,15 @@ class Settings(BaseModel):
         Args:
             more: conditions beside those of `read_when`.
         """
-        tables = [more, *(vars(kind).get("read_when", {}) for kind in type(self).__mro__)]
-        conditions = chain.from_iterable(table.get(key, ()) for table in tables)
+        conditions = (*more.get(key, ()), *self._readers(key))
         return next((condition for condition in conditions if not condition.holds(self)), None)
+
+    @classmethod
+    @cache
+    def _readers(cls, key: str) -> tuple[When, ...]:
+        """The conditions of a setting in `read_when`, here and in the classes above."""
+        tables = (vars(kind).get("read_when", {}) for kind in cls.__mro__)
+        return tuple(chain.from_iterable(table.get(key, ()) for table in tables))
 
     def refuse_unread(self, name: str, more: ReadWhen) -> None:
         """Makes sure that every value that is not the default is read.

@@ -14,6 +14,8 @@ import sys
 import traceback
 from pathlib import Path
 
+from importing import importing
+
 CALLS = {
     *("open", "write", "flush", "fsync", "close", "rename", "replace", "unlink", "remove"),
     *("mkdir", "listdir", "scandir", "stat", "flock", "serialize_file"),
@@ -29,10 +31,9 @@ def start(function, *arguments):
         f"import json, sys; from {module.stem} import {function.__name__} as run; "
         "print(json.dumps(run(*json.loads(sys.argv[1]))))"
     )
-    path = os.pathsep.join([str(module.parent), str(Path(__file__).parent)])
     return subprocess.Popen(
         [sys.executable, "-c", code, json.dumps(arguments, default=str)],
-        env=os.environ | {"PYTHONPATH": path, "PYTHONHASHSEED": "77", "OPENBLAS_NUM_THREADS": "1"},
+        env=importing(module.parent) | {"PYTHONHASHSEED": "77", "OPENBLAS_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
@@ -219,7 +219,7 @@ class RoleSettings(Settings):
     roles: str = "llm"
     roles_sha256: str = ""
 
-    @property
+    @cached_property
     def assignment(self) -> RoleAssignment:
         """Who answers which role."""
         return read_roles(self.roles, known=self.known_roles, profile=self.profile)

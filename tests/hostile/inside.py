@@ -171,6 +171,7 @@ def run_process(case: Case, program: Sequence[str] = PROGRAM) -> Ending:
     environment = {
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
+        **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         **case.environment,
     }
     for name in case.unset:

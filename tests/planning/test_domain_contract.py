@@ -44,15 +44,19 @@ def of_others(name, **settings):
     return open_
 
 
+OPEN = {}
+"""Worlds that need not be closed: one serves all tests."""
+
+
 @asynccontextmanager
 async def opened(name):
     """The world of this name; a game is closed at the end."""
-    world = WORLDS[name]()
+    world = OPEN.get(name) or WORLDS[name]()
     if isinstance(world, AbstractAsyncContextManager):
         async with world as game:
             yield game
     else:
-        yield await settled(world)
+        yield OPEN.setdefault(name, await settled(world))
 
 
 UNUSUAL = {"requirements": 3, "actions": 3, "pool": "required"}

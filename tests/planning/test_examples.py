@@ -14,6 +14,7 @@ from math import log
 from pathlib import Path
 
 import pytest
+from importing import importing
 
 import llm_planning
 from llm_planning import plan
@@ -176,7 +177,7 @@ def test_the_engine_needs_no_model():
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONPATH": str(EXAMPLES)},
+        env=importing(EXAMPLES),
     )
     assert done.stdout.endswith("reward 1\nset()\n")
 

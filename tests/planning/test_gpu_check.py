@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import math
-import os
 import sys
 import time
 from itertools import pairwise
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_line import invoke
+from importing import importing
 
 from llm_planning.gpu_check import report
 from llm_planning.gpu_check.checks import _apart
@@ -196,8 +196,7 @@ def test_the_checks_run_on_both_model_runners(tiny, runner, name):
 def test_a_vision_model_needs_no_weights(monkeypatch):
     """The folder is made on the spot; a CPU gets a tiny one."""
     if importlib.util.find_spec("torchvision") is None:
-        paths = [str(VISION), str(KEPT_APART), *filter(None, [os.environ.get("PYTHONPATH")])]
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        monkeypatch.setenv("PYTHONPATH", importing(VISION, KEPT_APART)["PYTHONPATH"])
     (outcome,) = run_checks(["vision-7b"], model="none", limit=250, notify=print)
     assert outcome.verdict == "right", outcome.reason
     read = [outcome.figures[f"{count} images"]["prompt_tokens"] for count in range(5)]

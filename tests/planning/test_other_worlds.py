@@ -1,7 +1,7 @@
 """A share of the worlds that others made: opened, held to the contract, and played."""
 
 import pytest
-from other_worlds import NO_DOMAIN, PLAYED, Tried, tried
+from other_worlds import NO_DOMAIN, PLAYED, Tried, play, tried
 
 from llm_planning.environments.bridges import bridge
 
@@ -40,12 +40,22 @@ def imported_once():
         *(f"gymnasium:{name}" for name in QUICK),
         *(f"openspiel:{name}" for name in QUICK_GAMES),
         *(f"textarena:{name}" for name in QUICK_TEXTS),
-        *(pytest.param(f"gymnasium:{name}", marks=pytest.mark.slow) for name in SLOW),
-        *(pytest.param(f"openspiel:{name}", marks=pytest.mark.slow) for name in SLOW_GAMES),
-        *(pytest.param(f"textarena:{name}", marks=pytest.mark.slow) for name in SLOW_TEXTS),
     ],
 )
-def test_it_is_played(world):
+async def test_it_is_played(world):
+    assert await play(world) == Tried(world, PLAYED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "world",
+    [
+        *(f"gymnasium:{name}" for name in SLOW),
+        *(f"openspiel:{name}" for name in SLOW_GAMES),
+        *(f"textarena:{name}" for name in SLOW_TEXTS),
+    ],
+)
+def test_it_is_played_in_a_process_of_its_own(world):
     assert tried(world, limit=250) == Tried(world, PLAYED)
 
 

@@ -12,13 +12,10 @@ from llm_serving.scripted import ScriptedEngine
 
 
 def made(seeds=60, **wanted):
-    return [
-        exercise
-        for seed in range(seeds)
-        for exercise in PositionExercises().about_one_state(
+    for seed in range(seeds):
+        yield from PositionExercises().about_one_state(
             Random(seed), **{"roles": ["position"], "held_out": False, **wanted}
         )
-    ]
 
 
 def about(thing, way):
@@ -32,7 +29,7 @@ def about(thing, way):
 def test_households_have_a_maker_of_positions():
     makers = exercise_makers(find_domain("household"), words="general")
     assert isinstance(makers["position"], PositionExercises)
-    assert made(3, roles=["goal"]) == []
+    assert list(made(3, roles=["goal"])) == []
 
 
 @pytest.mark.parametrize("way", ["exact", "samples"])

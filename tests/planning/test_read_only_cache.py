@@ -1,12 +1,11 @@
 """Commands whose cache folder cannot be written: what needs no cache works."""
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from importing import importing
 
 from llm_serving.models import resolve
 
@@ -32,11 +31,7 @@ def folder(tmp_path, request):
 def called(folder, *arguments):
     return subprocess.run(
         [sys.executable, "-c", COMMAND, *arguments],
-        env={
-            **os.environ,
-            "LLM_PLANNING_CACHE": str(folder),
-            "PYTHONPATH": str(Path(__file__).parents[1]),
-        },
+        env=importing() | {"LLM_PLANNING_CACHE": str(folder)},
         capture_output=True,
         text=True,
         check=False,

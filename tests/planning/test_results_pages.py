@@ -18,18 +18,19 @@ RESULTS = ROOT / "docs" / "results"
 
 @pytest.fixture(scope="module")
 def pages():
-    return results_pages.pages()
-
-
-@pytest.mark.slow
-def test_pages_are_made_from_templates_and_data(pages):
-    on_disk = {
+    """Path -> text of the pages as they are kept."""
+    return {
         page: page.read_text(encoding="utf-8")
         for page in RESULTS.rglob("*.md")
         if "exports" not in page.parts
     }
-    assert sorted(on_disk) == sorted(pages)
-    differing = [str(page) for page in pages if pages[page] != on_disk[page]]
+
+
+@pytest.mark.slow
+def test_pages_are_made_from_templates_and_data(pages):
+    made = results_pages.pages()
+    assert sorted(pages) == sorted(made)
+    differing = [str(page) for page in made if made[page] != pages[page]]
     assert not differing, "run python scripts/results_pages.py"
 
 
@@ -39,7 +40,6 @@ def test_no_table_is_typed():
         assert not [line for line in lines if line.startswith("|")], template
 
 
-@pytest.mark.slow
 def test_all_kept_data_are_shown(pages):
     text = "\n".join(pages.values())
     kept = [*RESULTS.glob("exports/*.parquet"), *RESULTS.glob("exports/**/*.csv")]

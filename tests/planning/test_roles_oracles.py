@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from importing import importing
 
 from llm_planning.roles import (
     Errors,
@@ -138,7 +139,7 @@ async def test_the_order_of_asking_does_not_matter(kind):
 
 def test_another_process_gives_the_same_answers():
     code = "import asyncio; from test_roles_oracles import answers; print(asyncio.run(answers()))"
-    env = {"PYTHONHASHSEED": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    env = importing(Path(__file__).parent) | {"PYTHONHASHSEED": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
     )

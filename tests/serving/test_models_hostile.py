@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from hostile.folders import (
@@ -17,6 +16,7 @@ from hostile.folders import (
     model_folder_alterations,
     template_alterations,
 )
+from importing import importing
 
 from llm_serving.chat import ChatFormat
 from llm_serving.config import EngineConfig
@@ -182,7 +182,7 @@ def test_a_folder_that_may_not_be_read_is_named(models, place):
     )
     done = subprocess.run(
         [sys.executable, "-c", code, place],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env=importing(),
         capture_output=True,
         text=True,
         check=False,

@@ -8,12 +8,12 @@ its questions once and prints what it saw (`vision/observe_images.py`); each tes
 import importlib.util
 import itertools
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from importing import importing
 
 SUPPORT = Path(__file__).parent / "vision"
 ON_CPU = Path(__file__).parent / "runners" / "on_cpu.py"
@@ -32,10 +32,9 @@ def run_with_torchvision(*arguments):
     """Runs Python where torchvision can be imported, also by the processes it starts."""
     installed = importlib.util.find_spec("torchvision") is not None
     folders = [SUPPORT] if installed else [SUPPORT, KEPT_APART]
-    paths = [*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])]
     child = subprocess.run(
         [sys.executable, *arguments],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"},
+        env=importing(*folders) | {"HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
         timeout=570,
