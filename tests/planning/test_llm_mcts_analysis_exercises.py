@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from llm_planning.domain import DomainError
 from llm_planning.environments.multiplication.domain import Multiplication
 from llm_planning.environments.travel.domain import TRAVEL
 from llm_planning.environments.travel.graph import spelled
@@ -12,8 +13,8 @@ from llm_planning.registry import exercise_makers, find_domain
 DRAWS = 200
 
 
-def exercises(domain, role, *, held_out=False, words="general", draws=DRAWS):
-    maker = exercise_makers(find_domain(domain), words=words)[role]
+def exercises(domain, role, *, held_out=False, words="general", draws=DRAWS, without=()):
+    maker = exercise_makers(find_domain(domain).holding_out(without), words=words)[role]
     return [
         exercise
         for number in range(draws)
@@ -97,3 +98,18 @@ def test_any_real_journey_is_right_and_flights_that_are_missing_are_wrong():
     none = flights.grade('{"cities":[]}')
     assert not none.right
     assert none.items == (0, whole.items[1])
+
+
+def test_the_flights_of_half_of_the_cities_may_be_withheld():
+    taught = questions_of("travel", "flights", draws=2000, without=["half-0"])
+    withheld = questions_of("travel", "flights", draws=2000, without=["half-0"], held_out=True)
+    assert len(taught) > 200 < len(withheld)
+    assert not taught & withheld
+    whole = questions_of("travel", "flights", draws=2000)
+    assert taught & whole
+    assert withheld & whole
+    assert not exercises("travel", "flights", held_out=True)
+    without_paris = questions_of("travel", "flights", held_out=True, without=["Paris"])
+    assert without_paris == {"Direct flights from Paris:"}
+    with pytest.raises(DomainError, match="cannot hold out 'Pari': did you mean Paris"):
+        find_domain("travel").holding_out(["Pari"])

@@ -9,8 +9,9 @@ import pytest
 
 from llm_planning.commands.distill_teaching import LessonOptions, _held_out, _makers
 from llm_planning.domain import DomainError
+from llm_planning.environments.halves import HALVES
 from llm_planning.environments.minecraft.book.rulebook import game_rules
-from llm_planning.environments.minecraft.items.halves import HALVES, TOLD, half
+from llm_planning.environments.minecraft.items.halves import TOLD, left_out
 from llm_planning.environments.minecraft.items.text_world import ACTIONS, TextWorld
 from llm_planning.planners.xenon.exercises import ItemExercises
 from llm_planning.planners.xenon.roles import Analysis, RequirementList
@@ -29,7 +30,7 @@ WORD = re.compile(r"[a-z]+(?:_[a-z]+)*")
 
 @functools.cache
 def maker(name="half-0"):
-    return ItemExercises(half(HALVES[name]) if name else frozenset())
+    return ItemExercises(left_out([name]) if name else frozenset())
 
 
 def made(count, *, name="half-0", roles=ROLES, held_out=False):
@@ -60,7 +61,7 @@ def test_the_domains_of_items_have_makers(domain):
 
 
 def test_half_of_the_book_is_drawn_by_its_seed_alone():
-    halves = [half(seed) for seed in HALVES.values()]
+    halves = [left_out([name]) for name in HALVES]
     assert {len(one) for one in halves} == {(len(BOOK) - len(TOLD)) // 2}
     assert len({*halves}) == 3
     names = [hashlib.sha256(" ".join(sorted(one)).encode()).hexdigest()[:12] for one in halves]
@@ -73,7 +74,7 @@ PINNED = ["60bb1b4bc72d", "fbd4d10f3827", "064d6d04cd92"]
 
 @pytest.mark.parametrize("name", HALVES)
 def test_lessons_name_what_is_held_out_in_recipes_of_taught_items_only(name):
-    hidden = half(HALVES[name])
+    hidden = left_out([name])
     lessons = made(400, name=name)
     assert len(lessons) > 2000
     mentioned = 0
@@ -137,12 +138,12 @@ def test_a_question_tells_why_attempts_failed_or_does_not():
 
 
 def test_what_is_held_out_is_asked_only_to_measure():
-    assert {asked(one) for one in made(100, held_out=True)} <= half(0)
+    assert {asked(one) for one in made(100, held_out=True)} <= left_out(["half-0"])
     assert made(5, name="", held_out=True) == []
     drawn = draw_exercises(maker(), "predict", count=20, seed=0)
     assert [one.kinds[MATERIAL] for one in drawn] == [SEEN] * 10 + [HELD_OUT] * 10
     assert digest(drawn) == digest(
-        draw_exercises(ItemExercises(half(0)), "predict", count=20, seed=0)
+        draw_exercises(ItemExercises(left_out(["half-0"])), "predict", count=20, seed=0)
     )
 
 
@@ -157,7 +158,7 @@ def test_a_prior_that_walks_everywhere_is_not_taught_beside_what_is_held_out():
 
 def test_the_card_names_the_items_that_were_held_out():
     options = LessonOptions(roles=(), hold_out=("half-1", "bread"), states=1, seed=0)
-    assert _held_out("minecraft-goals", options) == sorted({*half(1), "bread"})
+    assert _held_out("minecraft-goals", options) == sorted({*left_out(["half-1"]), "bread"})
     assert _held_out(
         "blocksworld", LessonOptions(roles=(), hold_out=("blocks-5",), states=1, seed=0)
     ) == ("blocks-5",)

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from llm_base.files import at_home
 from llm_planning.domain import Domain, Judged, Step, wording_of
+from llm_planning.environments import halves
 from llm_planning.environments.travel.files import BUNDLED, graph_hash, read_graph
 from llm_planning.environments.travel.language import Flight, FlightGrammar, PositionModel
 from llm_planning.environments.travel.pairs import Among, Pair, pairs
@@ -199,6 +200,16 @@ def _open(_: str, settings: TravelSettings) -> Travel:
     return Travel(graph, drawn[settings.problem - 1], problem=name)
 
 
+def left_out(names: Sequence[str]) -> frozenset[str]:
+    """The cities that are left out under these names: those of a half, and cities.
+
+    Raises:
+        ValueError: a name is none of these.
+    """
+    cities = read_graph(BUNDLED, graph_hash(BUNDLED)).cities.keys()
+    return halves.left_out(names, known=cities, halved=cities)
+
+
 TRAVEL = DomainSpec(
     name="travel",
     summary="from city to city by direct flights of the real world: LLM-MCTS",
@@ -206,4 +217,5 @@ TRAVEL = DomainSpec(
     tasks=TASKS,
     settings=TravelSettings,
     open=_open,
+    leaving_out=left_out,
 )
