@@ -2,8 +2,8 @@
 
 A policy is taught whole journeys and products, a model what these are made of: the flights out of a
 city, one-digit products. What tables ask is held out: the journeys of one draw of pairs, and the
-factors of a range of seeds, in both orders. One-digit products are no secret: whoever multiplies
-knows all hundred of them.
+factors of a range of seeds, in both orders. The model's lessons are whole by default, as journeys
+and products need all of them; `--hold-out half-0` withholds the flights of half of the cities.
 """
 
 from __future__ import annotations
@@ -68,11 +68,13 @@ class AnalysisExercises(ABC):
     Attributes:
         roles: that of the policy, and that of the model.
         words: in which a model is asked.
+        left_out: what else lessons leave out: cities whose flights are not told.
     """
 
     roles: ClassVar[tuple[str, ...]]
 
     words: Words
+    left_out: frozenset[str] = frozenset()
 
     @property
     @abstractmethod
@@ -108,7 +110,7 @@ class TravelExercises(AnalysisExercises):
     @classmethod
     def of(cls, domain: DomainSpec, words: Words) -> ExerciseMaker | None:
         """The maker, if the domain is air travel."""
-        return cls(words) if domain.name == TRAVEL.name else None
+        return cls(words, domain.held_out) if domain.name == TRAVEL.name else None
 
     @property
     def world(self) -> Travel:
@@ -119,7 +121,9 @@ class TravelExercises(AnalysisExercises):
         """Makes an exercise."""
         if role == ROUTE:
             return self._route(rng, held_out=held_out)
-        return None if held_out else self._flights(rng)
+        if held_out and not self.left_out:
+            return None
+        return self._flights(rng, held_out=held_out)
 
     def _route(self, rng: Random, *, held_out: bool) -> Exercise:
         among = rng.choice(get_args(Among))
@@ -144,9 +148,10 @@ class TravelExercises(AnalysisExercises):
             grade=grade,
         )
 
-    def _flights(self, rng: Random) -> Exercise:
+    def _flights(self, rng: Random, *, held_out: bool) -> Exercise:
         graph, settings = _graph(), FlightSearchSettings.read({})
-        city = rng.choice([city for city in graph.cities if city not in graph.shared])
+        asked = [city for city in graph.cities if (city in self.left_out) == held_out]
+        city = rng.choice([city for city in asked if city not in graph.shared])
         ends = graph.flights[city][: settings.listed]
 
         def grade(written: Any) -> Grade:  # noqa: ANN401 - as `cities_answer` makes it
