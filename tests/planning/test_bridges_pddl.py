@@ -24,8 +24,8 @@ from unified_planning.io import PDDLReader
 
 from llm_planning.environments.bridges import pddl_plans, pddl_problem
 from llm_planning.environments.bridges.pddl import bridge
-from llm_planning.environments.bridges.pddl_words import CallGrammar
 from llm_planning.environments.bridges.pddl_problem import PddlProblem
+from llm_planning.environments.bridges.pddl_words import CallGrammar
 
 needs_planner = pytest.mark.skipif(not pddl_plans.can_plan(), reason="needs Fast Downward")
 
