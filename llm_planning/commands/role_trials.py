@@ -73,7 +73,7 @@ def trials_of(
         EngineConfigError: the model's configuration is missing or impossible.
         DomainError: a name cannot be held out.
     """
-    makers = exercise_makers(domain.holding_out(hold_out), words="general")
+    makers = exercise_makers(domain, words="general")
     if not makers:
         raise UsageError(f"no planner has exercises in {domain.name}: nothing can be measured")
     for role in roles:
@@ -83,7 +83,8 @@ def trials_of(
     engines = {} if config is None else {model: config.model_dump(mode="json")}
     taught = () if words else _taught_roles(model, domain)
     trials = []
-    for role in dict.fromkeys(roles or makers):
+    every = exercise_makers(domain.holding_out(hold_out), words="general")
+    for role in dict.fromkeys(roles or every):
         asked = words or ("taught" if role in taught else "general")
         settings = MeasureSettings.read(
             {"questions": questions, "words": asked, "role": role, "hold_out": hold_out}

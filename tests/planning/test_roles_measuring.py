@@ -333,6 +333,17 @@ def test_an_export_s_texts_are_read_as_well():
     assert read_measures([{**exported, **texts}]) == read_measures([exported])
 
 
+def test_inventions_are_counted_by_the_same_aspects():
+    kinds = {"material": {"seen": [0, 5], "held out": [2, 5]}}
+    counts = {"metrics.invented": [2, 10], "metrics.invented_kinds": kinds}
+    (one,) = read_measures([{**record(), **counts}])
+    assert one.invented.value == 0.2
+    invented = one.to_json()["invented"]
+    assert invented["share"] == 0.2
+    assert invented["kinds"]["material"]["held out"]["share"] == 0.4
+    assert read_measures([record()])[0].to_json()["invented"] is None
+
+
 @pytest.mark.parametrize(
     "wrong", [{"right": 11}, {"right": None}, {"kinds": "x"}, {"kinds": {"a": {"b": [2, 1]}}}]
 )
