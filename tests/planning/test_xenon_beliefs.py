@@ -200,6 +200,11 @@ def test_quantities_are_fitted_to_the_rates():
     assert fitted.excess == pytest.approx(0.75 / 0.35)
 
 
+def test_an_excess_of_one_is_always_one():
+    """Fitted means are at least 1, where the logarithm of the formula has no value."""
+    assert Quantities(right=0.0, under=0.0, excess=1.0).predicted({"a": 3}, Random(0)) == {"a": 4}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
