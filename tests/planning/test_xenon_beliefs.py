@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from random import Random
 from statistics import fmean, pstdev
 
 import pytest
