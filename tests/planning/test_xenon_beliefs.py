@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from random import Random
 from statistics import fmean, pstdev
 
 import pytest
@@ -198,6 +199,11 @@ def test_quantities_are_fitted_to_the_rates():
     assert fitted.right == pytest.approx(0.0217, abs=1e-4)
     assert fitted.under == pytest.approx(0.65)
     assert fitted.excess == pytest.approx(0.75 / 0.35)
+
+
+def test_an_excess_of_one_is_always_one():
+    """Fitted means are at least 1, where the logarithm of the formula has no value."""
+    assert Quantities(right=0.0, under=0.0, excess=1.0).predicted({"a": 3}, Random(0)) == {"a": 4}
 
 
 @pytest.mark.parametrize(
