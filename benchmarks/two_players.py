@@ -50,7 +50,7 @@ EXPLORATION = 2.0
 ENDLESS = 10_000
 """Moves; no rollout is cut off."""
 
-MINUTES = 120.0
+MINUTES = 20.0
 
 Player: TypeAlias = "Callable[[Any], int]"
 """Maps a state of OpenSpiel to a move."""

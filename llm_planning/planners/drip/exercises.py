@@ -111,7 +111,7 @@ class SubtaskExercises:
             "apply": self._applications,
             "act": self._actions,
         }
-        return [one for role in roles for one in makers[role](here, rng)]
+        return [exercise for role in roles for exercise in makers[role](here, rng)]
 
     def _decompositions(self, here: Situation[Any, Any], rng: Random) -> Iterator[Exercise]:
         domain = here.domains[0]
@@ -124,8 +124,8 @@ class SubtaskExercises:
             for subtask, parent in _tree(domain, state)
         }
         # DRIP decomposes what is not executable; of the rest one is asked about as well.
-        open_ = [one for one, verdict in judged.items() if verdict == "false"]
-        others = [one for one in judged if one not in open_]
+        open_ = [subtask for subtask, verdict in judged.items() if verdict == "false"]
+        others = [subtask for subtask in judged if subtask not in open_]
         asked: list[Any] = [*_some(open_, _EACH, rng), *_some(others, 1, rng)]
         if not isinstance(domain, NamesGoal) and not domain.success(state):
             asked.insert(0, None)
@@ -137,7 +137,7 @@ class SubtaskExercises:
             # Without its state a question is new by what it names alone.
             if not self._fits(here, kinds, shown=shown):
                 continue
-            written = [domain.grammar.write(one) for one in right]
+            written = [domain.grammar.write(subtask) for subtask in right]
             yield exercise_of(
                 spec,
                 question,
@@ -158,10 +158,10 @@ class SubtaskExercises:
             return
         written = [
             {
-                "reasoning": plain_reason(self._teacher.aim(state, one)),
-                **domain.grammar.write(one),
+                "reasoning": plain_reason(self._teacher.aim(state, option)),
+                **domain.grammar.write(option),
             }
-            for one in plan
+            for option in plan
         ]
         spec = self._in_words(_plan_spec(domain))
         yield exercise_of(
@@ -189,7 +189,9 @@ class SubtaskExercises:
         domain, state, teacher = here.domains[0], here.state, self._teacher
         described = domain.describe(state)
         possible = [
-            one for one, _, judged in self._judged(here, rng, _EACH) if judged.verdict == "true"
+            subtask
+            for subtask, _, judged in self._judged(here, rng, _EACH)
+            if judged.verdict == "true"
         ]
         # Judgements come first in DRIP, so only measuring asks what an infeasible subtask does.
         refused = here.infeasible[:1] if here.new else ()
@@ -212,7 +214,7 @@ class SubtaskExercises:
         for domain in here.domains:
             reached = bool(domain.success(state))
             way = () if reached else on_the_way(domain, state)
-            useful = [one for one in way if shortens(teacher, domain, state, one)]
+            useful = [option for option in way if shortens(teacher, domain, state, option)]
             if not (useful or reached):
                 continue
             following = END if reached else domain.grammar.write(useful[0])
@@ -236,17 +238,17 @@ class SubtaskExercises:
         """Subtasks with their parents and judgements, at most so many of each verdict."""
         domain, state = here.domains[0], here.state
         beside = (*here.feasible[:_BESIDE], *here.infeasible[:_BESIDE])
-        pairs = dict.fromkeys((*_tree(domain, state), *((one, None) for one in beside)))
+        pairs = dict.fromkeys((*_tree(domain, state), *((subtask, None) for subtask in beside)))
         found: dict[str, list[tuple[Any, Any, Any]]] = {verdict: [] for verdict in VERDICTS}
         for subtask, parent in pairs:
             if here.new or self._teacher.option_kind(subtask) == SEEN:
                 judged = self._teacher.judged(domain, state, subtask, parent)
                 found[judged.verdict].append((subtask, parent, judged))
-        return [one for several in found.values() for one in _some(several, most, rng)]
+        return [pair for several in found.values() for pair in _some(several, most, rng)]
 
     def _kinds(self, domain: Any, *named: Any) -> dict[str, str]:  # noqa: ANN401
         """The kind of the goal, and whether teaching leaves out what is named; None names none."""
-        kinds = {self._teacher.option_kind(one) for one in named if one is not None}
+        kinds = {self._teacher.option_kind(subtask) for subtask in named if subtask is not None}
         return {
             "goal": self._teacher.goal_kind(domain),
             "recipe": HELD_OUT if HELD_OUT in kinds else SEEN,
@@ -272,7 +274,7 @@ class SubtaskExercises:
         return spec.in_short() if self._words == "taught" else spec
 
     def _grade_plan(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
-        plan = [domain.grammar.read(one.model_dump()) for one in said.options]
+        plan = [domain.grammar.read(option.model_dump()) for option in said.options]
         return Grade(self._reaches(domain, state, plan), _listed(plan))
 
     def _grade_state(self, domain: Any, state: Any, subtask: Any, said: Any) -> Grade:  # noqa: ANN401
@@ -313,7 +315,7 @@ def _history(here: Situation[Any, Any], rng: Random) -> tuple[str, ...]:
     if here.since is None or rng.random() < _SHOWN:
         return ()
     refused = _some(here.infeasible, rng.choice((0, 0, 1, 2)), rng)
-    return (*map(str, here.since), *(f"{one} (impossible)" for one in refused))
+    return (*map(str, here.since), *(f"{option} (impossible)" for option in refused))
 
 
 def _some(of: Sequence[Any], most: int, rng: Random) -> list[Any]:
