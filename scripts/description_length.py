@@ -13,7 +13,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from results_pages import EXPORTS, RESULTS, read_runs
+from results_pages import read_runs
+from results_source import EXPORTS, RESULTS
 
 from llm_base.files import write_durably
 from llm_planning.experiments.paper_report import report

@@ -30,22 +30,28 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from math import log2
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from results_source import EXPORTS, RESULTS, ROOT, TEMPLATES, Source, link
+from results_worlds import (
+    beside_treequest,
+    games,
+    other_worlds,
+    pddl_domains,
+    pddl_refused,
+    two_players,
+    worlds_not_played,
+)
 
 from llm_planning.environments.household.home import bundled_home
 from llm_planning.experiments.export import read_export
 from llm_planning.experiments.paper_report import (
-    CITED_ONLY,
-    RUNS_HERE,
     difference_table,
     header,
     report,
@@ -56,186 +62,23 @@ from llm_planning.experiments.role_measures import read_measures
 from llm_planning.experiments.runs import runs_of
 from llm_planning.experiments.statistics import (
     NOTHING,
-    paired_proportions,
-    portion,
-    proportion,
     write_estimate,
 )
 from llm_planning.planners.llm_mcts.analysis.description import model_bits, policy_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from llm_planning.experiments.paper_report import PaperReport
     from llm_planning.experiments.runs import RunRecord, Runs
     from llm_planning.experiments.statistics import Estimate
-
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
-TEMPLATES = RESULTS / "templates"
-EXPORTS = RESULTS / "exports"
-
-
-class PageError(ValueError):
-    """A page cannot be made from its template and data."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """One table of a page.
-
-    Attributes:
-        source: where its figures are from, as a sentence.
-        heads: of its columns, the rows' first.
-        rows: of texts, each as long as `heads`.
-        differences: a second table, of what differs and by how much; its heads first.
-        settings: rows of a third: a setting, the paper's value and ours.
-        notes: what the published table says about reading it.
-    """
-
-    source: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    differences: Sequence[Sequence[str]] = ()
-    settings: Sequence[Sequence[str]] = ()
-    notes: Sequence[str] = ()
-
-    @property
-    def table(self) -> str:
-        """As Markdown, with its source below.
-
-        What all rows or columns have in common is said once: how many runs they rest on, below,
-        and that a figure is measured here, nowhere if none is published beside it.
-        """
-        heads, rows, source = list(self.heads), self.rows, self.source
-        if not any(head.endswith(("(paper)", f"({CITED_ONLY})")) for head in heads):
-            heads = [head.removesuffix(" (here)") for head in heads]
-        counts = {row[1] for row in rows if heads[1:2] == [RUNS_HERE]} - {NOTHING}
-        if len(counts) == 1:
-            source = f"{source.removesuffix('.')}, {counts.pop()}."
-            heads, rows = heads[:1] + heads[2:], [[row[0], *row[2:]] for row in rows]
-        return f"{_markdown(heads, rows)}\n\n*{source}*"
-
-    def side(
-        self,
-        ending: str = "",
-        *,
-        figures: Literal["here", "paper"] = "here",
-        without: Sequence[str] = (),
-    ) -> Source:
-        """The rows whose names end so, with the figures of one side alone.
-
-        Args:
-            ending: of the names; they are told without it.
-            figures: measured `here`, or printed in the `paper`.
-            without: columns that are left out.
-        """
-        side = f" ({figures})"
-        heads = [head.removesuffix(side) for head in self.heads]
-        kept = [
-            i
-            for i, head in enumerate(self.heads)
-            if head.endswith(side) and heads[i] not in without
-        ]
-        first = [0, *(i for i, head in enumerate(heads) if head == RUNS_HERE and figures == "here")]
-        rows = []
-        for row in self.rows:
-            name = row[0].removesuffix(f" ({CITED_ONLY})")
-            if name.endswith(ending) and {row[i] for i in kept} != {NOTHING}:
-                cells = (row[i] for i in (*first[1:], *kept))
-                rows.append([name.removesuffix(ending), *cells])
-        return Source(
-            source=self.source if figures == "here" else "As the paper prints them.",
-            heads=[heads[i] for i in (*first, *kept)],
-            rows=rows,
-        )
-
-    @property
-    def compared(self) -> str:
-        """The differences as Markdown."""
-        heads, *rows = self.differences
-        return _markdown(heads, rows)
-
-    @property
-    def settings_table(self) -> str:
-        """The settings as Markdown."""
-        return _markdown(("setting", "paper", "here"), self.settings)
-
-    def part(self, *columns: str) -> Source:
-        """The same with these columns only, and the runs that they rest on.
-
-        Raises:
-            PageError: the table has no such column.
-        """
-        heads = list(self.heads)
-        for column in columns:
-            if column not in heads:
-                raise PageError(f"no column {column!r} in: {self.source}")
-        kept = [place for place, head in enumerate(heads) if place == 0 or head == RUNS_HERE]
-        kept += [heads.index(column) for column in columns]
-        return replace(
-            self,
-            heads=[heads[place] for place in kept],
-            rows=[[row[place] for place in kept] for row in self.rows],
-        )
-
-    def having(self, *texts: str) -> Source:
-        """The same with the rows only whose names have one of these texts.
-
-        Raises:
-            PageError: no row's name has one.
-        """
-        rows = [row for row in self.rows if any(text in row[0] for text in texts)]
-        if not rows:
-            raise PageError(f"no row with {texts} in: {self.source}")
-        return replace(self, rows=rows)
-
-    def without(self, *labels: str) -> Source:
-        """The same without these rows.
-
-        Raises:
-            PageError: the table has no such row.
-        """
-        for label in labels:
-            if label not in {row[0] for row in self.rows}:
-                raise PageError(f"no row {label!r} in: {self.source}")
-        return replace(self, rows=[row for row in self.rows if row[0] not in labels])
-
-    def cell(self, row: str, column: str) -> str:
-        """A cell as it is printed.
-
-        Raises:
-            PageError: the table has no such row or column.
-        """
-        by_name = {found[0]: found for found in self.rows}
-        if row not in by_name or column not in self.heads:
-            raise PageError(f"no cell {row!r}, {column!r} in: {self.source}")
-        return by_name[row][list(self.heads).index(column)]
-
-    def figure(self, row: str, column: str) -> str:
-        """The number of a cell without its interval.
-
-        Raises:
-            PageError: the table has no such row or column.
-        """
-        return self.cell(row, column).partition(" ")[0]
-
-    def difference(self, label: str) -> str:
-        """A difference with its interval, in points: `-19 [-27, -10]`.
-
-        Raises:
-            PageError: the table has no such difference.
-        """
-        by_label = {row[0]: row[-1] for row in self.differences}
-        if label not in by_label:
-            raise PageError(f"no difference {label!r} in: {self.source}")
-        return by_label[label].partition(" (")[0].replace("%", "")
 
 
 @cache
 def exported(*names: str, paper: str, table: str) -> Source:
     """Measures a table from exports, without the rows and columns that have no runs in them."""
     runs = read_runs(*(EXPORTS / f"{name}.parquet" for name in names))
-    links = " and ".join(_link(f"{name}.parquet") for name in names)
+    links = " and ".join(link(f"{name}.parquet") for name in names)
     part = _measured_part(report(find_paper(paper), table, runs))
     return Source(
         source=f"Measured from {links}: {len(runs.done)} runs.",
@@ -281,7 +124,7 @@ def roles(*names: str) -> RoleSources:
         for measure in read_measures(read_runs(EXPORTS / f"{name}.parquet").done)
     ]
     models = list(dict.fromkeys(measure.model for measure in measures))
-    links = " and ".join(_link(f"{name}.parquet") for name in names)
+    links = " and ".join(link(f"{name}.parquet") for name in names)
     source = f"Measured from {links}: {sum(measure.share.n for measure in measures)} questions."
 
     def by_model(shares: Mapping[tuple[str, ...], Mapping[str, Estimate]]) -> list[list[str]]:
@@ -349,7 +192,7 @@ def printed(name: str) -> Source:
     for cell in cells:
         rows.setdefault(cell["row"], {})[cell["column"]] = cell["printed"]
     return Source(
-        source=f"{origin} Data: {_link(f'printed/{name}.csv')}.",
+        source=f"{origin} Data: {link(f'printed/{name}.csv')}.",
         heads=["", *heads],
         rows=[[row, *(found[head] for head in heads)] for row, found in rows.items()],
     )
@@ -403,196 +246,6 @@ def rearrangement() -> Source:
     )
 
 
-OTHERS = "worlds.csv"
-"""What `scripts/other_worlds.py` found: a world, what came of it, and why."""
-
-
-@cache
-def _records(name: str) -> list[dict[str, str]]:
-    with (EXPORTS / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _found_worlds() -> list[dict[str, str]]:
-    return _records(OTHERS)
-
-
-def other_worlds() -> Source:
-    """How many worlds of each source were played, and what came of the others."""
-    found = Counter((row["world"].partition(":")[0], row["found"]) for row in _found_worlds())
-    kinds = [kind for kind, _ in Counter(row["found"] for row in _found_worlds()).most_common()]
-    return Source(
-        source=f"By `scripts/other_worlds.py`. Data: {_link(OTHERS)}.",
-        heads=["source", "worlds", *kinds],
-        rows=[
-            [source, str(sum(row)), *map(str, row)]
-            for source in dict.fromkeys(source for source, _ in found)
-            for row in [[found[source, kind] for kind in kinds]]
-        ],
-    )
-
-
-def games(source: str, found: str) -> int:
-    """How many games have a world of which this came; their sizes and versions are not counted."""
-    prefix = f"{source}:"
-    rows = [row for row in _found_worlds() if row["world"].startswith(prefix)]
-    return len({_game(row["world"]) for row in rows if row["found"] == found})
-
-
-def _game(world: str) -> str:
-    return world.partition("-v")[0]
-
-
-def worlds_not_played(kind: str) -> Source:
-    """The games of which this came, with their reasons."""
-    alike: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for row in _found_worlds():
-        if row["found"] == kind:
-            id_ = row["world"].partition(":")[2]
-            reason = _game(row["world"]), row["why"].replace(id_, "")
-            alike.setdefault(reason, []).append(row)
-    return Source(
-        source=f"Data: {_link(OTHERS)}.",
-        heads=["world", "more like it", "why"],
-        rows=[
-            [f"`{first['world']}`", str(len(more) or NOTHING), first["why"]]
-            for first, *more in alike.values()
-        ],
-    )
-
-
-PDDL = "pddl.csv"
-"""What `scripts/pddl_worlds.py` found: a problem, what came of it, and of the plans."""
-
-
-def _found_problems() -> list[dict[str, str]]:
-    return [
-        {**row, "domain": row["problem"].partition("/")[0].removesuffix("_test")}
-        for row in _records(PDDL)
-    ]
-
-
-def pddl_domains() -> Source:
-    """What was planned in each domain of PDDL, and in all; domains without an open problem last."""
-    by_domain: dict[str, list[dict[str, str]]] = {}
-    for row in _found_problems():
-        by_domain.setdefault(row["domain"], []).append(row)
-    rows = {domain: _planned(found) for domain, found in by_domain.items()}
-    played = {domain: row for domain, row in rows.items() if row[1] != "0"}
-    return Source(
-        source=f"By `scripts/pddl_worlds.py`. Data: {_link(PDDL)}.",
-        heads=[
-            "domain",
-            "tried",
-            "opened",
-            "`drip-react` reached",
-            "valid",
-            "`uct` reached",
-            "valid",
-            "length / shortest",
-        ],
-        rows=[
-            ["all", *_planned(_found_problems())],
-            *([domain, *played[domain]] for domain in sorted(played)),
-        ],
-    )
-
-
-def _planned(found: Sequence[Mapping[str, str]]) -> list[str]:
-    """The cells of some problems: counts, and the median of length over shortest."""
-
-    def count(**wanted: str) -> str:
-        return str(sum(all(row[key] == is_ for key, is_ in wanted.items()) for row in found))
-
-    known = [row for row in found if row["shortest"] not in {"", "0"}]
-    ratios = [int(row["length"]) / int(row["shortest"]) for row in known]
-    return [
-        str(len(found)),
-        count(found="opened"),
-        count(planned="True"),
-        count(planned="True", valid="True"),
-        count(searched="True"),
-        count(searched="True", search_valid="True"),
-        f"{median(ratios):.2f} ({len(ratios)})" if ratios else NOTHING,
-    ]
-
-
-def pddl_refused() -> Source:
-    """Why problems were not opened, and why no plan was found in opened ones, with the domains."""
-    by_reason: dict[tuple[str, str], Counter[str]] = {}
-    for row in _found_problems():
-        if row["found"] != "opened" or row["planned"] != "True":
-            why = row["why"].partition(" is not read as PDDL: ")[2] or row["why"] or "out of time"
-            why = why.partition(", found ")[0]  # what stands there differs from file to file
-            by_reason.setdefault((row["found"], why), Counter())[row["domain"]] += 1
-    ordered = sorted(by_reason.items(), key=lambda pair: -pair[1].total())
-    return Source(
-        source=f"Data: {_link(PDDL)}.",
-        heads=["found", "why", "problems", "domains"],
-        rows=[
-            [kind, why, str(domains.total()), ", ".join(sorted(domains))]
-            for (kind, why), domains in ordered
-        ],
-    )
-
-
-def two_players() -> Source:
-    """Our search of both players against OpenSpiel's, by game and of all together."""
-    played = _records("two-players.csv")
-    rows = []
-    for game in (*dict.fromkeys(row["game"] for row in played), "all"):
-        games = [row for row in played if game in (row["game"], "all")]
-        points = [float(row["points"]) for row in games]
-        counts = [str(points.count(value)) for value in (1.0, 0.5, 0.0)]
-        share = write_estimate(portion(points), "percent")
-        times = [NOTHING, NOTHING]
-        if game != "all":
-            times = [_median(games, column, "µs") for column in ("our_us", "their_us")]
-        rows.append([game, _one(games, "simulations"), str(len(games)), *counts, share, *times])
-    return Source(
-        source=f"By `benchmarks/two_players.py`. Data: {_link('two-players.csv')}.",
-        heads=[
-            *("game", "simulations", "games", "won", "drawn", "lost"),
-            *("share of points", "a simulation, ours", "MCTSBot's"),
-        ],
-        rows=rows,
-    )
-
-
-def beside_treequest() -> Source:
-    """Our search beside treequest's, by world."""
-    rows = []
-    ran = _records("treequest-worlds.csv")
-    for world in dict.fromkeys(row["world"] for row in ran):
-        runs = [row for row in ran if row["world"] == world]
-        pairs = [(row["ours"] == "True", row["theirs"] == "True") for row in runs]
-        rates = [
-            write_estimate(proportion(sum(won), len(runs)), "percent")
-            for won in zip(*pairs, strict=True)
-        ]
-        difference = write_estimate(paired_proportions(pairs), "percent")
-        times = [_median(runs, column, "µs") for column in ("our_us", "their_us")]
-        rows.append([world, _one(runs, "simulations"), str(len(runs)), *rates, difference, *times])
-    return Source(
-        source=f"By `benchmarks/treequest_worlds.py`. Data: {_link('treequest-worlds.csv')}.",
-        heads=[
-            *("world", "simulations", "runs", "success, ours", "treequest's", "difference"),
-            *("a simulation, ours", "treequest's"),
-        ],
-        rows=rows,
-    )
-
-
-def _one(rows: Sequence[Mapping[str, str]], column: str) -> str:
-    """What all rows have in a column."""
-    (value,) = {row[column] for row in rows}
-    return value
-
-
-def _median(rows: Sequence[Mapping[str, str]], column: str, unit: str) -> str:
-    return f"{median(float(row[column]) for row in rows):,.0f} {unit}"
-
-
 def pages() -> Mapping[Path, str]:
     """Every page: where it lies and what it says.
 
@@ -618,16 +271,8 @@ def pages() -> Mapping[Path, str]:
         template = environment.get_template(
             name, globals={source.__name__: source for source in sources}
         )
-        texts[page] = template.render().replace(_ROOT, "../" * depth)
+        texts[page] = template.render().replace(ROOT, "../" * depth)
     return texts
-
-
-_ROOT = "RESULTS/"
-"""Stands for `docs/results/` in the links of tables until it is known how deep their page lies."""
-
-
-def _link(file: str) -> str:
-    return f"[{Path(file).name}]({_ROOT}exports/{file})"
 
 
 def _measured_part(paper: PaperReport) -> PaperReport:
@@ -678,16 +323,6 @@ def _rows(paper: PaperReport) -> list[list[str]]:
         + [cell.removesuffix(remark).rstrip() for cell in row[2:]]
         for row in rows
     ]
-
-
-def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = (heads, ["---"] * len(heads), *rows)
-    return "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
-
-
-def _escaped(text: str) -> str:
-    """A text inside a table's cell."""
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def main() -> int:

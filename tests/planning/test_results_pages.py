@@ -8,6 +8,7 @@ from pathlib import Path
 import description_length
 import pytest
 import results_pages
+import results_source
 from pyarrow import parquet
 
 ROOT = Path(__file__).parents[2]
@@ -62,46 +63,46 @@ def test_printed_figures_say_where_they_are_from():
     ("row", "column"), [("Nobody", "here"), ("Somebody", "there")], ids=["row", "column"]
 )
 def test_figures_that_a_table_lacks_are_errors(row, column):
-    table = results_pages.Source(
+    table = results_source.Source(
         source="Made up.", heads=["", "here"], rows=[["Somebody", "0.5 [0.4, 0.6]"]]
     )
     assert table.figure("Somebody", "here") == "0.5"
-    with pytest.raises(results_pages.PageError, match="Made up"):
+    with pytest.raises(results_source.PageError, match="Made up"):
         table.cell(row, column)
 
 
 def test_some_rows_of_a_table():
-    table = results_pages.Source(
+    table = results_source.Source(
         source="Made up.", heads=["", "here"], rows=[["A, 5%", "1"], ["B, 5%", "2"], ["A, 9%", "3"]]
     )
     assert table.having("A,").rows == [["A, 5%", "1"], ["A, 9%", "3"]]
     assert table.having("B,", "9%").rows == [["B, 5%", "2"], ["A, 9%", "3"]]
-    with pytest.raises(results_pages.PageError, match="C"):
+    with pytest.raises(results_source.PageError, match="C"):
         table.having("C")
 
 
 def test_a_part_of_a_table_has_the_columns_that_were_named_and_their_runs():
-    table = results_pages.Source(
+    table = results_source.Source(
         source="Made up.",
-        heads=["", results_pages.RUNS_HERE, "SR (here)", "time (here)", "SR (paper)"],
+        heads=["", results_source.RUNS_HERE, "SR (here)", "time (here)", "SR (paper)"],
         rows=[["Somebody", "5 runs", "50%", "3", "2 / 3"]],
     )
     part = table.part("SR (paper)", "SR (here)")
-    assert part.heads == ["", results_pages.RUNS_HERE, "SR (paper)", "SR (here)"]
+    assert part.heads == ["", results_source.RUNS_HERE, "SR (paper)", "SR (here)"]
     assert part.rows == [["Somebody", "5 runs", "2 / 3", "50%"]]
-    with pytest.raises(results_pages.PageError, match="no column 'SR' in: Made up"):
+    with pytest.raises(results_source.PageError, match="no column 'SR' in: Made up"):
         table.part("SR")
 
 
 def test_a_difference_is_told_in_points():
-    table = results_pages.Source(
+    table = results_source.Source(
         source="Made up.",
         heads=[""],
         rows=[],
         differences=[["", "first − second"], ["SR: a − b", "17% [3, 29] (20 seeds)"]],
     )
     assert table.difference("SR: a − b") == "17 [3, 29]"
-    with pytest.raises(results_pages.PageError, match="no difference 'SR: b' in: Made up"):
+    with pytest.raises(results_source.PageError, match="no difference 'SR: b' in: Made up"):
         table.difference("SR: b")
 
 
@@ -130,12 +131,12 @@ def test_a_difference_is_told_in_points():
     ids=["nothing published", "one row only cited", "unequal runs"],
 )
 def test_what_all_rows_have_in_common_is_said_once(heads, rows, table):
-    source = results_pages.Source(source="Made up: 10 runs.", heads=heads, rows=rows)
+    source = results_source.Source(source="Made up: 10 runs.", heads=heads, rows=rows)
     assert source.table == table
 
 
 def test_a_part_of_a_table_has_one_side_of_its_figures():
-    whole = results_pages.Source(
+    whole = results_source.Source(
         source="Made up: 10 runs.",
         heads=["", "runs here", "goals (paper)", "goals (here)", "seconds (here)"],
         rows=[
