@@ -210,7 +210,7 @@ async def test_the_model_is_right_as_often_as_all_facts_that_it_uses(tmp_path, r
 
 async def test_a_wrong_answer_stays_wrong_and_is_never_the_right_one():
     errors = Errors(rate=0.0, kind="systematic")
-    oracle = Oracle("fact", product_role("fact", 1).rule, errors=errors, seed=1)
+    oracle = Oracle("fact", product_role("fact", Multiplication(), 1).rule, errors=errors, seed=1)
     products = {}
     for pair in EXACT:
         answers = {await oracle(Times(*pair, 1)) for _ in range(3)}
