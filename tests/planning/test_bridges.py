@@ -4,6 +4,7 @@ import ast
 import asyncio
 import re
 from collections import Counter
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,7 @@ from llm_planning.domain import DomainError
 from llm_planning.environments import bridges
 from llm_planning.environments.bridges import bridge
 from llm_planning.environments.bridges.grids import grid_text
-from llm_planning.environments.bridges.gymnasium_copies import Copies, same, stepped
+from llm_planning.environments.bridges.gymnasium_copies import Copies, same, stepped, stepped_again
 from llm_planning.environments.bridges.gymnasium_worlds import GymnasiumWorld
 from llm_planning.environments.bridges.openspiel_games import OpenSpielGame
 from llm_planning.registry import find_domain
@@ -240,11 +241,23 @@ def test_steps_have_their_own_chance():
     results = []
     for chance in (7, 7, 8, 9, 10):
         env.reset(seed=0)
-        results.append(stepped(env, 1, chance)[:2])
-    assert all(drawn for drawn, _ in results)
+        results.append(stepped_again(env, 1, chance)[:2])
+    assert [drawn for drawn, _ in results] == [7, 7, 8, 9, 10]
     assert results[0] == results[1]
     assert len({result for _, result in results}) > 1
     assert isinstance(env.unwrapped.np_random, np.random.Generator)
+
+
+def test_chance_is_drawn_once_and_only_where_a_step_needs_it():
+    seeds = []
+    for task, expected in (("FrozenLake-v1", [7]), ("MountainCar-v0", [])):
+        env = gymnasium.make(task)
+        env.reset(seed=0)
+        seeds.clear()
+        drawn, *_ = stepped(env, 1, lambda: seeds.append(7) or 7)
+        deepcopy(env)
+        assert seeds == expected
+        assert drawn == (expected[0] if expected else None)
 
 
 # --- OpenSpiel ------------------------------------------------------------------------------------

@@ -46,8 +46,8 @@ def questions_of(domain, role, **options):
 
 @pytest.mark.parametrize(("domain", "role"), [("travel", "route"), ("multiplication", "product")])
 def test_what_the_tables_ask_is_not_taught(domain, role):
-    taught = questions_of(domain, role, words="taught", draws=2000)
-    held_out = questions_of(domain, role, words="taught", held_out=True, draws=2000)
+    taught = questions_of(domain, role, words="taught", draws=800)
+    held_out = questions_of(domain, role, words="taught", held_out=True, draws=800)
     assert len(held_out) > 300
     assert not taught & held_out
 
@@ -101,11 +101,11 @@ def test_any_real_journey_is_right_and_flights_that_are_missing_are_wrong():
 
 
 def test_the_flights_of_half_of_the_cities_may_be_withheld():
-    taught = questions_of("travel", "flights", draws=2000, without=["half-0"])
-    withheld = questions_of("travel", "flights", draws=2000, without=["half-0"], held_out=True)
+    taught = questions_of("travel", "flights", draws=600, without=["half-0"])
+    withheld = questions_of("travel", "flights", draws=600, without=["half-0"], held_out=True)
     assert len(taught) > 200 < len(withheld)
     assert not taught & withheld
-    whole = questions_of("travel", "flights", draws=2000)
+    whole = questions_of("travel", "flights", draws=600)
     assert taught & whole
     assert withheld & whole
     assert not exercises("travel", "flights", held_out=True)

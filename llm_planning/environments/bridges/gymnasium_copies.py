@@ -132,7 +132,7 @@ class Copies:
     def _at(self, seed: int, taken: Sequence[Taken]) -> tuple[Any, Any]:
         """An environment after these steps, and the result of the last."""
         env = self._start(seed)
-        results = [stepped(env, *step) for step in taken]
+        results = [stepped_again(env, *step) for step in taken]
         return env, results[-1] if results else None
 
     def _start(self, seed: int) -> Any:
@@ -151,19 +151,50 @@ class Copies:
         return result
 
 
-def stepped(env: Any, number: int, chance: int) -> tuple[bool, Any, float, bool, bool, Any]:
+class _Chance:
+    """The random generator of one step, which is seeded when it is first used."""
+
+    def __init__(self, seed: Callable[[], int]) -> None:
+        self.drawn: int | None = None
+        self._seed = seed
+        self._generator: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._generator is None:
+            self.drawn = self._seed()
+            self._generator = _generator(self.drawn)
+        return getattr(self._generator, name)
+
+
+def _generator(seed: int) -> Any:
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def stepped(
+    env: Any, number: int, seed: Callable[[], int]
+) -> tuple[int | None, Any, float, bool, bool, Any]:
     """Steps an environment with chance of its own.
 
+    Args:
+        seed: gives the seed of chance; it is asked once, and only if the step draws.
+
     Returns:
-        Whether it drew any, the observation, the reward, whether the episode terminated, whether it
-        was truncated, and the information.
+        The seed, or None if nothing was drawn; the observation, the reward, whether the episode
+        terminated, whether it was truncated, and the information.
     """
-    generator = np.random.Generator(np.random.PCG64(chance))
-    env.unwrapped.np_random = generator
-    before = generator.bit_generator.state
+    chance = _Chance(seed)
+    env.unwrapped.np_random = chance
     seen, reward, terminated, truncated, info = env.step(number)
-    drawn = generator.bit_generator.state != before
-    return drawn, seen, float(reward), bool(terminated), bool(truncated), info
+    # Whoever copies the environment would have the chance drawn.
+    env.unwrapped.np_random = _generator(0)
+    return chance.drawn, seen, float(reward), bool(terminated), bool(truncated), info
+
+
+def stepped_again(
+    env: Any, number: int, chance: int
+) -> tuple[int | None, Any, float, bool, bool, Any]:
+    """Steps an environment with chance that is known; see `stepped`."""
+    return stepped(env, number, lambda: chance)
 
 
 def same(first: Any, second: Any) -> bool:
@@ -196,7 +227,7 @@ def _agrees(first: Any, again: Callable[[Any, int, Sequence[Taken]], Any]) -> bo
             for _ in range(TESTED_STEPS):
                 number = int(space.start) + draws.randrange(int(space.n))
                 taken.append((number, draws.getrandbits(63)))
-                other, result = again(env, seed, taken), stepped(env, *taken[-1])
+                other, result = again(env, seed, taken), stepped_again(env, *taken[-1])
                 if not same(other, result):
                     return False
                 if result[3] or result[4]:
@@ -209,5 +240,5 @@ def _agrees(first: Any, again: Callable[[Any, int, Sequence[Taken]], Any]) -> bo
 
 def _in_a_copy(env: Any, _seed: int, taken: Sequence[Taken]) -> Any:
     # The first copy must not change what the second one is made of.
-    stepped(deepcopy(env), *taken[-1])
-    return stepped(deepcopy(env), *taken[-1])
+    stepped_again(deepcopy(env), *taken[-1])
+    return stepped_again(deepcopy(env), *taken[-1])

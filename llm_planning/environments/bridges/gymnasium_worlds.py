@@ -154,9 +154,7 @@ class GymnasiumWorld(Domain[Moment, str]):
         if action not in self.actions(state):
             return Step(state, obstacle="it is not possible now")
         number = self._number[action]
-        after, drawn = self._taken(state, number, _NO_CHANCE)
-        if drawn:
-            after, _ = self._taken(state, number, rng.getrandbits(63))
+        after, drawn = self._taken(state, number, rng)
         whole = self.describe(after) if drawn and self._partial else ""
         return Step(
             after,
@@ -183,12 +181,14 @@ class GymnasiumWorld(Domain[Moment, str]):
         number = None if state.ended else teacher.number(state)
         return [name for name, own in self._number.items() if own == number]
 
-    def _taken(self, state: Moment, number: int, chance: int) -> tuple[Moment, bool]:
+    def _taken(self, state: Moment, number: int, rng: Random) -> tuple[Moment, bool]:
         """The moment after an action, and whether the environment drew anything."""
         env = self._copies.to_step(state)
-        drawn, seen, reward, terminated, truncated, info = stepped(env, number, chance)
+        chance, seen, reward, terminated, truncated, info = stepped(
+            env, number, lambda: rng.getrandbits(63)
+        )
         after = Moment(
-            (*state.past, (number, chance)),
+            (*state.past, (number, _NO_CHANCE if chance is None else chance)),
             self._copies.keep(env),
             seen,
             _mask(info),
@@ -197,7 +197,7 @@ class GymnasiumWorld(Domain[Moment, str]):
             gained=reward,
             costly=state.costly or state.gained < 0,
         )
-        return after, drawn
+        return after, chance is not None
 
 
 def bridge(id_: str) -> DomainSpec:

@@ -91,7 +91,7 @@ class _InOwnWords(Domain[Any, str]):
             DomainError: two actions have one name.
         """
         actions = self._world.actions(state)
-        names = {self._said("action", self._action, one): one for one in actions}
+        names = {self._said("action", self._action, name): name for name in actions}
         if len(names) < len(actions):
             raise DomainError(f"words={self._file}: `action` calls two alike: tell them apart")
         return names

@@ -138,7 +138,7 @@ class PddlWorld(Domain["Situation", str]):
         """h_0 / (h_0 + h), where h_0 and h are the lengths of relaxed plans: 0.5 at the start."""
         if self.success(state):
             return 1.0
-        first, length = (self._relaxation.length(one) for one in (self._problem.start, state))
+        first, length = map(self._relaxation.length, (self._problem.start, state))
         # What is left out of a relaxation may still be open.
         return 0.0 if length is None else max(first or 0, 1) / (max(first or 0, 1) + max(length, 1))
 
