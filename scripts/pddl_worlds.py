@@ -185,11 +185,11 @@ def problems(folder: Path) -> dict[str, tuple[Path, Path]]:
     found = []
     for domain in sorted(folder.glob("*.pddl")):
         places = [folder / domain.stem, folder / f"{domain.stem}_test"]
-        found.append([(domain, one) for place in places for one in sorted(place.glob("*.pddl"))])
+        found.append([(domain, file) for place in places for file in sorted(place.glob("*.pddl"))])
     return {
-        f"{one.parent.name}/{one.stem}": (domain, one)
+        f"{file.parent.name}/{file.stem}": (domain, file)
         for pairs in zip_longest(*found)
-        for domain, one in filter(None, pairs)
+        for domain, file in filter(None, pairs)
     }
 
 

@@ -36,7 +36,7 @@ def problem_files(domain: str, problem: str) -> dict[str, Path]:
     place, of_domain = Path(at_home(problem)), Path(at_home(domain))
     if not place.is_dir():
         return {place.stem: place}
-    found = {one.stem: one for one in place.glob("*.pddl") if not one.samefile(of_domain)}
+    found = {file.stem: file for file in place.glob("*.pddl") if not file.samefile(of_domain)}
     if not found:
         raise DomainError(
             f"problem={printable(problem)} has no file *.pddl beside the domain: add one"
@@ -113,7 +113,7 @@ def read_model(domain: Path, problem: Path) -> Any:
     known = UPSequentialSimulator.supported_kind().features - {"OBJECT_FLUENTS", "STATE_INVARIANTS"}
     beyond = model.kind.features - known - {"UNDEFINED_INITIAL_NUMERIC"}
     if beyond:
-        words = ", ".join(sorted(one.lower().replace("_", " ") for one in beyond))
+        words = ", ".join(sorted(feature.lower().replace("_", " ") for feature in beyond))
         raise DomainError(f"domain={domain} is not classical, it has {words}: name another one")
     if not conjuncts(model.goals):
         raise DomainError(f"problem={problem} has no goal: add conditions to its (:goal ...)")

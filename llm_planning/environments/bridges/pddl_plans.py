@@ -89,7 +89,8 @@ def plan_of(model: Any, way: Way, *, seconds: int = SECONDS) -> tuple[str, ...]:
         why = found.status.name.lower().replace("_", " ")
         raise NoPlanError(f"{planner.name} finds no plan in {seconds} seconds: {why}")
     return tuple(
-        " ".join((one.action.name, *map(str, one.actual_parameters))) for one in found.plan.actions
+        " ".join((step.action.name, *map(str, step.actual_parameters)))
+        for step in found.plan.actions
     )
 
 
@@ -122,7 +123,7 @@ class Relaxation:
         self.goal = problem.needs(problem.goals, {})
         self._lasting = problem.lasting
         self._by_action = {action: problem.branches(action) for action in actions}
-        self._branches = [one for branches in self._by_action.values() for one in branches]
+        self._branches = [branch for branches in self._by_action.values() for branch in branches]
         self._needed_by: dict[Need, list[int]] = defaultdict(list)
         for number, branch in enumerate(self._branches):
             for need in branch.needs:
@@ -133,7 +134,11 @@ class Relaxation:
         if action is None:
             return self.goal
         branches = self._by_action.get(action, ())
-        return frozenset.intersection(*(one.needs for one in branches)) if branches else frozenset()
+        return (
+            frozenset.intersection(*(branch.needs for branch in branches))
+            if branches
+            else frozenset()
+        )
 
     def holds(self, need: Need, state: Situation) -> bool:
         """Whether a state has what is needed."""
@@ -209,7 +214,7 @@ class Relaxation:
         later = {need: self._spoilt_by(need, branch, left, state) for need, branch in left.items()}
         ordered: dict[str, None] = {}
         while left:
-            first = next((one for one in left if not later[one] & left.keys()), next(iter(left)))
+            first = next((need for need in left if not later[need] & left.keys()), next(iter(left)))
             ordered[left.pop(first).action] = None
         return tuple(ordered)
 
@@ -224,7 +229,9 @@ class Relaxation:
         cheapest = self.cheapest(after)
         plans = {other: self.plan([other], after, cheapest) or () for other in others}
         ended = (given[0], not given[1])
-        return {other for other, plan in plans.items() if any(ended in one.gives for one in plan)}
+        return {
+            other for other, plan in plans.items() if any(ended in branch.gives for branch in plan)
+        }
 
     def judged(self, state: Situation, subtask: str, parent: str | None) -> Judged | None:
         """That what a subtask is for holds already; None if it does not.

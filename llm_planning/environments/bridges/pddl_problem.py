@@ -129,7 +129,7 @@ class Schema:
 
     def about(self, predicates: Collection[str]) -> Schema:
         """The schema with only those joined preconditions that are about some predicates."""
-        return replace(self, present=tuple(one for one in self.present if one[0] in predicates))
+        return replace(self, present=tuple(atom for atom in self.present if atom[0] in predicates))
 
     def bound(self, arguments: Iterable[str]) -> dict[str, str]:
         """Parameter -> argument."""
@@ -144,7 +144,7 @@ class Schema:
     ) -> Iterator[tuple[str, ...]]:
         if not atoms:
             pairs = zip(bound, self.domains.values(), strict=True)
-            yield from product(*(tuple(all_) if one is None else (one,) for one, all_ in pairs))
+            yield from product(*(tuple(all_) if term is None else (term,) for term, all_ in pairs))
             return
         likes = [facts.like(atom, bound) for atom in atoms]
         rarest = min(range(len(atoms)), key=lambda number: len(likes[number]))
@@ -219,7 +219,7 @@ class PddlProblem:
             if fluent.type.is_bool_type() and fluent.name not in self._static
         ]
         self._domains = {
-            fluent.name: [self.things(one.type) for one in fluent.signature]
+            fluent.name: [self.things(parameter.type) for parameter in fluent.signature]
             for fluent in self.changing
         }
         self._schemas = {action.name: self._schema(action) for action in self.model.actions}
@@ -277,9 +277,11 @@ class PddlProblem:
         view, schema, (named, objects) = View(self, state), self._schemas[name], self._named(action)
         values = dict(zip(named.parameters, objects, strict=True))
         bound = schema.bound(arguments)
-        lacking = [one for one in schema.conditions if not view.hold([one], bound)]
+        lacking = [
+            condition for condition in schema.conditions if not view.hold([condition], bound)
+        ]
         if lacking:
-            words = "; ".join(condition_text(one.substitute(values)) for one in lacking)
+            words = "; ".join(condition_text(condition.substitute(values)) for condition in lacking)
             return f"it needs: {words}"
         possible = view.after(schema, arguments) is not None
         return None if possible else "its effects contradict each other"
@@ -300,7 +302,7 @@ class PddlProblem:
     def open_goals(self, state: Situation) -> list[Any]:
         """The conditions of the goal that do not hold."""
         view = View(self, state)
-        return [one for one in self.goals if not view.hold([one], {})]
+        return [condition for condition in self.goals if not view.hold([condition], {})]
 
     def judged(self, actions: Iterable[str]) -> Mapping[str, bool | float]:
         """What unified-planning's validator says of actions, without those that are refused.
@@ -321,7 +323,9 @@ class PddlProblem:
         """The actions that the lasting facts permit in some state, in any order."""
         view = View(self, self.start)
         for name, schema in self._schemas.items():
-            lasting = [one for one in schema.others if is_about(one, self._static)]
+            lasting = [
+                condition for condition in schema.others if is_about(condition, self._static)
+            ]
             for arguments in schema.about(self._static).matches(self._lasting):
                 if view.hold(lasting, schema.bound(arguments)):
                     yield " ".join((name, *arguments))
@@ -338,7 +342,7 @@ class PddlProblem:
                 gives[self.needs([effect.condition], bound)].add((fact, effect.value.is_true()))
         found = []
         for more, given in gives.items():
-            lasting = {one for one in needs | more if one[0][0] in self._static}
+            lasting = {need for need in needs | more if need[0][0] in self._static}
             if all((fact in self.lasting) == holds for fact, holds in lasting):
                 found.append(Branch(action, (needs | more) - lasting, frozenset(given)))
         return found
@@ -346,16 +350,16 @@ class PddlProblem:
     def needs(self, conditions: Iterable[Any], bound: Mapping[str, str]) -> frozenset[Need]:
         """The facts that conditions name; what `or`, `exists` and numbers say is left out."""
         found: set[Need] = set()
-        for one in conditions:
-            if one.is_and():
-                found |= self.needs(one.args, bound)
-            elif one.is_forall():
-                for more in self._view.bindings(one.variables(), bound):
-                    found |= self.needs(one.args, more)
-            elif one.is_fluent_exp() and one.type.is_bool_type():
-                found.add((self._view.fact(one, bound), True))
-            elif one.is_not() and one.arg(0).is_fluent_exp():
-                found.add((self._view.fact(one.arg(0), bound), False))
+        for condition in conditions:
+            if condition.is_and():
+                found |= self.needs(condition.args, bound)
+            elif condition.is_forall():
+                for more in self._view.bindings(condition.variables(), bound):
+                    found |= self.needs(condition.args, more)
+            elif condition.is_fluent_exp() and condition.type.is_bool_type():
+                found.add((self._view.fact(condition, bound), True))
+            elif condition.is_not() and condition.arg(0).is_fluent_exp():
+                found.add((self._view.fact(condition.arg(0), bound), False))
         return frozenset(found)
 
     def beginning_in(self, state: Situation) -> Any:
@@ -383,23 +387,29 @@ class PddlProblem:
         """An action of unified-planning and its arguments."""
         name, *arguments = action.split()
         manager = self.model.environment.expression_manager
-        objects = tuple(manager.ObjectExp(self.model.object(one)) for one in arguments)
+        objects = tuple(manager.ObjectExp(self.model.object(argument)) for argument in arguments)
         return self.model.action(name), objects
 
     def _schema(self, action: Any) -> Schema:
-        numbers = {one.name: number for number, one in enumerate(action.parameters)}
+        numbers = {parameter.name: number for number, parameter in enumerate(action.parameters)}
         conditions = conjuncts(action.preconditions)
-        present = {one: _terms(one, numbers) for one in conditions if one.is_fluent_exp()}
+        present = {
+            condition: _terms(condition, numbers)
+            for condition in conditions
+            if condition.is_fluent_exp()
+        }
         return Schema(
             domains={
-                one.name: {thing: place for place, thing in enumerate(self.things(one.type))}
-                for one in action.parameters
+                parameter.name: {
+                    thing: place for place, thing in enumerate(self.things(parameter.type))
+                }
+                for parameter in action.parameters
             },
             conditions=tuple(conditions),
-            present=tuple((one.fluent().name, terms) for one, terms in present.items()),
-            others=tuple(one for one in conditions if one not in present),
+            present=tuple((condition.fluent().name, terms) for condition, terms in present.items()),
+            others=tuple(condition for condition in conditions if condition not in present),
             effects=tuple(action.effects),
-            may_conflict=any(not one.fluent.type.is_bool_type() for one in action.effects),
+            may_conflict=any(not effect.fluent.type.is_bool_type() for effect in action.effects),
         )
 
 
@@ -414,7 +424,7 @@ class View:
     def hold(self, conditions: Iterable[Any], bound: Mapping[str, str]) -> bool:
         """Whether conditions hold; what has no value does not."""
         try:
-            return all(self.value(one, bound) for one in conditions)
+            return all(self.value(condition, bound) for condition in conditions)
         except UndefinedError:
             return False
 
@@ -430,7 +440,7 @@ class View:
         """
         kind = term.node_type
         if kind in _OPERATIONS:
-            return _OPERATIONS[kind](self.value(one, bound) for one in term.args)
+            return _OPERATIONS[kind](self.value(argument, bound) for argument in term.args)
         if kind == OperatorKind.FLUENT_EXP:
             fact = self.fact(term, bound)
             if term.type.is_bool_type():
@@ -448,7 +458,7 @@ class View:
 
     def fact(self, fluent: Any, bound: Mapping[str, str]) -> Fact:
         """The fact or function that an expression names."""
-        return (fluent.fluent().name, *(self.value(one, bound) for one in fluent.args))
+        return (fluent.fluent().name, *(self.value(argument, bound) for argument in fluent.args))
 
     def bindings(self, variables: Any, bound: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
         """Every way to bind variables, beside what is bound."""
@@ -499,19 +509,19 @@ class View:
 
 def names_of(variables: Any) -> list[str]:
     """The names of parameters, variables or objects."""
-    return [one.name for one in variables]
+    return [variable.name for variable in variables]
 
 
 def is_about(term: Any, predicates: set[str]) -> bool:
     """Whether an expression names no other predicates and functions than these."""
     is_known = not term.is_fluent_exp() or term.fluent().name in predicates
-    return is_known and all(is_about(one, predicates) for one in term.args)
+    return is_known and all(is_about(argument, predicates) for argument in term.args)
 
 
 def _terms(condition: Any, numbers: Mapping[str, int]) -> tuple[Term, ...]:
     return tuple(
-        one.object().name if one.is_object_exp() else numbers[one.parameter().name]
-        for one in condition.args
+        argument.object().name if argument.is_object_exp() else numbers[argument.parameter().name]
+        for argument in condition.args
     )
 
 

@@ -68,7 +68,8 @@ def _inner(condition: Any) -> str:
 def _typed(names: Iterable[Any]) -> str:
     """Parameters or variables, with their types in brackets unless that is of all objects."""
     return ", ".join(
-        one.name if one.type.name == "object" else f"{one.name} ({one.type.name})" for one in names
+        thing.name if thing.type.name == "object" else f"{thing.name} ({thing.type.name})"
+        for thing in names
     )
 
 
@@ -135,7 +136,7 @@ def about_text(
         lasting_numbers: values that no action changes.
     """
     costs: Mapping[Any, Any] = next(
-        (one.costs for one in problem.quality_metrics if hasattr(one, "costs")), {}
+        (metric.costs for metric in problem.quality_metrics if hasattr(metric, "costs")), {}
     )
     parts = {
         "Objects:": objects_text(problem),

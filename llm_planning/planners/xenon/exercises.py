@@ -137,7 +137,9 @@ class ItemExercises:
             "analyse": self._analyses,
             "correct": self._corrections,
         }
-        return [one for role in roles if role in makers for one in makers[role](item, rng)]
+        return [
+            exercise for role in roles if role in makers for exercise in makers[role](item, rng)
+        ]
 
     def _predictions(self, item: str, rng: Random) -> Iterator[Exercise]:
         question = NeedsQuestion(item, self._required_by_similar(item, rng))
@@ -197,7 +199,7 @@ class ItemExercises:
         if known is None:
             return
         # All actions failed before an item is corrected; the latest are told.
-        tried = [right, *rng.sample([one for one in actions if one != right], _FAILED - 1)]
+        tried = [right, *rng.sample([action for action in actions if action != right], _FAILED - 1)]
         rng.shuffle(tried)
         failures = [
             Failure(item=item, action=action, believed=known.believed, inventory=known.inventory)
