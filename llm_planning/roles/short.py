@@ -130,13 +130,15 @@ def difference(before: str, after: str) -> Mapping[str, str]:
         {'then': '1 coal', 'no more': '2 coal'}
     """
     old, new = _PART.split(before), _PART.split(after)
-    came = ", ".join(one for one in new if one not in old)
-    went = ", ".join(one for one in old if one not in new)
+    came = ", ".join(part for part in new if part not in old)
+    went = ", ".join(part for part in old if part not in new)
     return {"then": came or ("" if went else "nothing"), "no more": went}
 
 
 def _fields(world: Domain[Any, Any], question: Any) -> Mapping[str, object]:  # noqa: ANN401
-    variables = {one.name: getattr(question, one.name) for one in fields(question) if one.repr}
+    variables = {
+        field.name: getattr(question, field.name) for field in fields(question) if field.repr
+    }
     if STATE in variables and hasattr(question, "state"):
         variables[STATE] = state_text(world, question.state, variables[STATE])
     return variables

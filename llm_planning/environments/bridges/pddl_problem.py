@@ -463,7 +463,7 @@ class View:
     def bindings(self, variables: Any, bound: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
         """Every way to bind variables, beside what is bound."""
         names = names_of(variables)
-        for way in product(*(self._problem.things(one.type) for one in variables)):
+        for way in product(*(self._problem.things(variable.type) for variable in variables)):
             yield {**bound, **dict(zip(names, way, strict=True))}
 
     def expanded(

@@ -222,14 +222,14 @@ class FactsModel:
 
     def read(self, state: Situation, prediction: BaseModel) -> tuple[Situation, Mapping[str, int]]:
         """The predicted state, and facts that cannot begin or end -> how often they are said to."""
-        said = prediction.model_dump()
+        lists = prediction.model_dump()
         facts, refused = set(state.facts), Counter[str]()
-        for predicate, arguments in said["ends"]:
+        for predicate, arguments in lists["ends"]:
             if (fact := (predicate, *arguments)) in facts:
                 facts.remove(fact)
             else:
                 refused[" ".join(fact)] += 1
-        for predicate, arguments in said["holds"]:
+        for predicate, arguments in lists["holds"]:
             if self._is_fact(fact := (predicate, *arguments)):
                 facts.add(fact)
             else:

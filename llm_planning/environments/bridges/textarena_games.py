@@ -269,8 +269,8 @@ def _facts(state: Moment) -> tuple[object, ...]:
 def _copied(state: Moment) -> Any:
     (game,) = state.kept
     # Most of a game is what it said, which never changes.
-    said = chain.from_iterable(getattr(game, "full_observations", {}).values())
-    return deepcopy(game, {id(message): message for message in said})
+    messages = chain.from_iterable(getattr(game, "full_observations", {}).values())
+    return deepcopy(game, {id(message): message for message in messages})
 
 
 def _taken(state: Moment) -> Any:

@@ -273,23 +273,23 @@ class SubtaskExercises:
     def _in_words(self, spec: RoleSpec[Any, Any]) -> RoleSpec[Any, Any]:
         return spec.in_short() if self._words == "taught" else spec
 
-    def _grade_plan(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
-        plan = [domain.grammar.read(option.model_dump()) for option in said.options]
+    def _grade_plan(self, domain: Any, state: Any, written: Any) -> Grade:  # noqa: ANN401
+        plan = [domain.grammar.read(option.model_dump()) for option in written.options]
         return Grade(self._reaches(domain, state, plan), _listed(plan))
 
-    def _grade_state(self, domain: Any, state: Any, subtask: Any, said: Any) -> Grade:  # noqa: ANN401
+    def _grade_state(self, domain: Any, state: Any, subtask: Any, written: Any) -> Grade:  # noqa: ANN401
         """Grades a state after a subtask; None stands for one that is infeasible."""
-        same = domain.state_model.read(state, said)[0] == state
+        same = domain.state_model.read(state, written)[0] == state
         if subtask is None:
             return Grade(same, "the same state" if same else "another state")
-        if self._teacher.can_follow(state, subtask, said):
+        if self._teacher.can_follow(state, subtask, written):
             return Grade(True, "the state after it")
         return Grade(False, "the same state" if same else "another state")
 
-    def _grade_action(self, domain: Any, state: Any, said: Any) -> Grade:  # noqa: ANN401
-        if said.next == END:
+    def _grade_action(self, domain: Any, state: Any, written: Any) -> Grade:  # noqa: ANN401
+        if written.next == END:
             return Grade(bool(domain.success(state)), END)
-        action = domain.grammar.read(said.next.model_dump())
+        action = domain.grammar.read(written.next.model_dump())
         ended = domain.success(state)
         return Grade(not ended and shortens(self._teacher, domain, state, action), str(action))
 
@@ -336,8 +336,8 @@ def _plan_spec(domain: Any) -> RoleSpec[Any, Any]:  # noqa: ANN401
     return PlanRoles(domain, PromptSettings.read({}), seed=0).decompose()
 
 
-def _grade_decomposition(spec: RoleSpec[Any, Any], right: Sequence[Any], said: Any) -> Grade:  # noqa: ANN401
-    named = spec.read(None, said)
+def _grade_decomposition(spec: RoleSpec[Any, Any], right: Sequence[Any], written: Any) -> Grade:  # noqa: ANN401
+    named = spec.read(None, written)
     both = (Counter(named) & Counter(right)).total()
     grade = spec.same is not None and spec.same(named, right)
     return Grade(grade, spec.brief(named), items=(both, max(len(named), len(right))))

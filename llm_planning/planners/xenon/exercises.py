@@ -174,7 +174,7 @@ class ItemExercises:
     def _analyses(self, item: str, rng: Random) -> Iterator[Exercise]:
         roles, actions = self._drawn(rng)
         right, spec = roles.actions[item], roles.analyse()
-        for action in (rng.choice([one for one in actions if one != right]), right):
+        for action in (rng.choice([other for other in actions if other != right]), right):
             failure = self._failure(item, action, rng)
             if failure is None:
                 continue

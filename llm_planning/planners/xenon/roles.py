@@ -268,7 +268,8 @@ def compose(
         [(templates / f"{source}.j2").read_text("utf-8") for source in (shared, name)],
         system=system,
         user=user,
-        constants={"count": MOST_REQUIREMENTS} | {k: ", ".join(one) for k, one in lists.items()},
+        constants={"count": MOST_REQUIREMENTS}
+        | {k: ", ".join(names) for k, names in lists.items()},
     )
 
 
@@ -334,7 +335,7 @@ class MinecraftRoles:
             prompt=partial(compose, "analyse", ("role", "format"), ("attempt",)),
             values_of=lambda failure: {"attempt": _told(failure)},
             writes=lambda: Analysis,
-            read=lambda failure, said: f"{failure.action} {failure.item}: {said.analysis}",
+            read=lambda failure, written: f"{failure.action} {failure.item}: {written.analysis}",
             rule=Rule(
                 right=lambda failure: self._analysis(
                     failure, blames_action=self._is_wrong(failure)
@@ -403,7 +404,7 @@ class MinecraftRoles:
 
     def _misranked(self, asked: RankingQuestion, rng: Random) -> Sequence[float] | None:
         required = self._needs(asked.item)
-        others = [one for one in asked.candidates if one not in required]
+        others = [item for item in asked.candidates if item not in required]
         return spread(asked.candidates, {rng.choice(others)}) if others else None
 
     def _is_wrong(self, failure: Failure) -> bool:
@@ -429,7 +430,7 @@ CAPTION: RoleSpec[Image, str] = RoleSpec(
     values_of=lambda _: {},
     show=lambda image: (image,),
     writes=lambda: Description,
-    read=lambda _, said: said.description,
+    read=lambda _, written: written.description,
 )
 """What a controller sees, in words (Figure 17, first step); its model reads images."""
 
@@ -438,7 +439,7 @@ INTERVENE: RoleSpec[StuckQuestion, str | None] = RoleSpec(
     asks=StuckQuestion,
     prompt=partial(compose, "intervene", ("role", "format"), ("question",)),
     writes=lambda: Intervention,
-    read=lambda _, said: said.task.strip() or None if said.need_intervention else None,
+    read=lambda _, written: written.task.strip() or None if written.need_intervention else None,
     rule=Rule(
         right=lambda _: ESCAPE,
         wrong=lambda _, __: "",
