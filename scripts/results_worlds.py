@@ -161,16 +161,16 @@ def two_players() -> Source:
     for game in (*dict.fromkeys(row["game"] for row in played), "all"):
         games = [row for row in played if game in (row["game"], "all")]
         points = [float(row["points"]) for row in games]
-        counts = [str(points.count(value)) for value in (1.0, 0.5, 0.0)]
+        ends = ", ".join(str(points.count(value)) for value in (1.0, 0.5, 0.0))
         share = write_estimate(portion(points), "percent")
         times = [NOTHING, NOTHING]
         if game != "all":
             times = [_median(games, column, "µs") for column in ("our_us", "their_us")]
-        rows.append([game, _one(games, "simulations"), str(len(games)), *counts, share, *times])
+        rows.append([game, _one(games, "simulations"), str(len(games)), ends, share, *times])
     return Source(
         source=f"By `benchmarks/two_players.py`. Data: {link('two-players.csv')}.",
         heads=[
-            *("game", "simulations", "games", "won", "drawn", "lost"),
+            *("game", "simulations", "games", "won, drawn, lost"),
             *("share of points", "a simulation, ours", "MCTSBot's"),
         ],
         rows=rows,
