@@ -1,6 +1,11 @@
 """Ledgers made by hand, for the tests of reports."""
 
+import textwrap
+
 from llm_planning.experiments.ledger import Ledger
+from llm_planning.experiments.paper_report import report
+from llm_planning.experiments.papers import find_paper
+from llm_planning.experiments.runs import read_runs
 from llm_planning.experiments.trial import Trial, TrialResult
 from llm_serving.request import Usage
 
@@ -56,3 +61,14 @@ def write_ledger(folder, results, *, pending=(), **more):
         for result in results:
             ledger.record(result, attempt=1, final=True)
     return folder
+
+
+def report_of(folder, file, results, *, pending=()):
+    """The report of a table on these results; `file` is what its published file says."""
+    paper = folder / "configs" / "p"
+    paper.mkdir(parents=True)
+    (paper / "paper.yaml").write_text("title: P\ncitation: c")
+    (paper / "t.published.yaml").write_text(textwrap.dedent(file))
+    write_ledger(folder / "sweep", results, pending=pending)
+    with Ledger.open(folder / "sweep") as ledger:
+        return report(find_paper("p", folder / "configs"), "t", read_runs(ledger))

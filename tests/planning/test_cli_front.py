@@ -56,7 +56,7 @@ def helps():
 # --- help ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [(), ("run",), ("sweep", "run"), ("index",)], ids=" ".join)
+@pytest.mark.parametrize("words", [(), ("sweep", "run")], ids=" ".join)
 def test_help_takes_half_a_second_of_a_core(words):
     # The least of up to ten: whatever else a machine does takes time, and never gives any.
     least = math.inf
@@ -116,7 +116,6 @@ def test_the_package_gives_its_names_when_they_are_asked_for():
         (("run", "\x1b[31mtoo\nmany"), "unknown planner"),
         (("run", "--sed", "1"), "no such option: --sed"),
         (("run", "--seed"), "'--seed' requires an argument"),
-        (("run", "too", "--seed", "x"), "invalid value for '--seed'"),
         (("run", "too", "--seed", "-1"), "invalid value for '--seed'"),
         (("run", "too", "--seed", str(2**70)), "invalid value for '--seed'"),
         (("models", "path"), "missing argument 'NAME'"),
@@ -124,7 +123,6 @@ def test_the_package_gives_its_names_when_they_are_asked_for():
         (("cache", "clear", "--only", "all"), "invalid value for '--only'"),
         (("index", "search", "x", "y", "-k", str(2**70)), "invalid value for '-k'"),
         (("sweep", "run", "x", "--samples", "-1"), "invalid value for '--samples'"),
-        (("sweep", "run", "x", "--ray-cpus", str(2**70)), "invalid value for '--ray-cpus'"),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_one_line(arguments, message):
@@ -178,15 +176,8 @@ def test_every_error_is_one_line(monkeypatch, error, code, message):
 
 printing = pytest.mark.parametrize(
     ("arguments", "unbuffered"),
-    [
-        (QUICK, ""),
-        (QUICK, "1"),
-        (("--help",), ""),
-        (("--help",), "1"),
-        (QUICK[:-1], ""),
-        (QUICK[:-1], "1"),
-    ],
-    ids=["json", "json-unbuffered", "help", "help-unbuffered", "table", "table-unbuffered"],
+    [(QUICK, ""), (QUICK, "1"), (("--help",), "1"), (QUICK[:-1], "")],
+    ids=["json", "json-unbuffered", "help-unbuffered", "table"],
 )
 
 
@@ -207,11 +198,10 @@ def test_a_reader_that_left_is_no_news(arguments, unbuffered):
 @pytest.mark.parametrize(
     "environment",
     [
-        {"PYTHONIOENCODING": "ascii"},
         {"PYTHONIOENCODING": "latin-1"},
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ],
-    ids=["ascii", "latin-1", "C"],
+    ids=["latin-1", "C"],
 )
 def test_characters_that_an_encoding_lacks_are_escapes(environment):
     done = shell('"$@"', "run", "too", "--list", **environment)
@@ -229,7 +219,7 @@ READY = (
 )
 
 
-@pytest.mark.parametrize("delay", [0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.9, 1.3])
+@pytest.mark.parametrize("delay", [0.01, 0.1, 0.3, 0.6, 1.0])
 def test_ctrl_c_while_modules_are_imported_ends_it(delay):
     arguments = [sys.executable, "-c", READY, "run", "--list"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -322,7 +312,6 @@ def test_packaged_sweeps_are_found_by_name_from_anywhere(tmp_path, monkeypatch):
     [
         ("table2", "mc_dml/table2 or too/table2 or xenon/table2"),
         ("too/figure3-smal", "did you mean too/figure3"),
-        ("configs/too/figure3-small.yml", "did you mean too/figure3"),
         ("x" * 300, "there is no such file and no such sweep"),
         (".", "is a folder"),
     ],

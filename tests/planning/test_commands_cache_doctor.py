@@ -338,14 +338,13 @@ def test_a_model_that_is_not_fetched_is_missing(machine):
     ]
 
 
-@pytest.mark.parametrize("package", ["torch", "transformers", "outlines-core"])
-def test_a_needed_package_is_missing(machine, folder, package):
+def test_a_needed_package_is_missing(machine, folder):
     fetch("smollm2-135m-instruct", folder)
-    del machine[package]
+    del machine["torch"]
     ok, checks = ask_doctor()
     assert not ok
-    assert checks[package]["status"] == "missing"
-    assert "setup`" in checks[package]["remedy"]
+    assert checks["torch"]["status"] == "missing"
+    assert "setup`" in checks["torch"]["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -437,7 +436,6 @@ def test_a_gpu_that_torch_cannot_use_is_a_warning(machine, compiler, tmp_path):
     ("card", "fault", "remedy"),
     [
         ({"driver": "550.54.14"}, "driver 550.54.14 is older than 580", "update the driver to 580"),
-        ({"capability": "7.0", "second": "6.1"}, "7.0 is below 7.5", "a newer card"),
         ({"capability": "7.5"}, "compute capability 7.5 has no bfloat16", "dtype: float16"),
         ({"free": 2048}, "only 2.0 GiB of it are free", "LLM_PLANNING_MEMORY_SHARE"),
     ],
@@ -495,7 +493,7 @@ def test_triton_needs_a_compiler_and_python_s_headers(cuda, compiler, monkeypatc
     assert ask_gpu()[0][0] == "ok"
 
 
-@pytest.mark.parametrize(("gibibytes", "large_fits"), [(24, True), (16, False), (8, False)])
+@pytest.mark.parametrize(("gibibytes", "large_fits"), [(24, True), (16, False)])
 def test_models_are_compared_with_the_gpus_memory(
     cuda, compiler, monkeypatch, gibibytes, large_fits
 ):

@@ -7,41 +7,22 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from command_line import invoke as command
-from loaded_engine import LoadedEngine
 from parity_exercises import ParityMaker, exercises, number_in, only, parity, written
+from served_models import serve
 
 import llm_planning.commands.role_trials as roles_module
-import llm_planning.commands.sweep_running as sweep_module
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.roles.measuring import draw_exercises
-from llm_serving import vllm_engine
 from llm_serving.errors import ServingError
-from llm_serving.request import ModelIdentity, Taught
+from llm_serving.request import Taught
 
 TAUGHT = Taught(roles=("reward",), words_sha256=("a1",))
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
 
 
-class Served:
-    """Stands in for vLLM: a model that knows which numbers are even unless they end in 7."""
-
-    def __init__(self):
-        self.engines = []
-        self.answer_to = lambda number: "even" if number % 10 == 7 else parity(number)
-
-    def __call__(self, config, *, encoder, beside):
-        identity = ModelIdentity(name=config.model, revision="r1", dtype="float32")
-        script = lambda request: written(self.answer_to(number_in(request)))  # noqa: E731
-        self.engines.append(LoadedEngine(script, identity=identity))
-        return self.engines[-1]
-
-    @property
-    def asked(self):
-        return sum(len(engine.requests) for engine in self.engines)
-
-
-def identify(name, config):
-    return ModelIdentity(name=name, revision="r1", dtype=config.dtype)
+def answering(answer_to):
+    """A script that answers the number of each question."""
+    return lambda request: written(answer_to(number_in(request)))
 
 
 def resolve(name):
@@ -50,18 +31,11 @@ def resolve(name):
 
 @pytest.fixture
 def served(monkeypatch, tmp_path):
-    stand_in = Served()
-    monkeypatch.setattr(vllm_engine, "VllmEngine", stand_in)
-    monkeypatch.setattr(sweep_module, "identify", identify)
-    monkeypatch.setattr(
-        roles_module,
-        "resolve",
-        resolve,
-    )
-    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+    """A model that knows which numbers are even unless they end in 7."""
+    monkeypatch.setattr(roles_module, "resolve", resolve)
     only(monkeypatch, too=exercises)
-    return stand_in
+    script = answering(lambda number: "even" if number % 10 == 7 else parity(number))
+    return serve(monkeypatch, tmp_path, script)
 
 
 def invoke(*arguments):
@@ -220,7 +194,6 @@ def test_search_at_a_model_s_own_rates_without_the_model(served, tmp_path):
         (("minecraft", "--questions", "0"), "invalid value for '--questions'"),
         (("minecraft", "--words", "loud"), "invalid value for '--words'"),
         (("minecraft", "--hold-out", "comPass"), "cannot hold out 'comPass'"),
-        (("textgame", "--role", "propose", "--hold-out", "x"), "nothing can be measured"),
         (("minecraft", "--out", "no/such/file"), "no/such"),
         (("minecraft", "--ledger", "a.py/b"), "a.py is not a folder that can be written"),
     ],
@@ -241,7 +214,7 @@ def test_a_role_that_fails_leaves_no_rates(served, tmp_path):
             raise ServingError("the prompt is too long")
         return parity(number)
 
-    served.answer_to = answer_to
+    served.script = answering(answer_to)
     file = tmp_path / "rates.yaml"
     arguments = ("minecraft", "--role", "reward", "--questions", "4", "--out", file)
     ended = invoke(*arguments, "--ledger", "kept")
@@ -250,14 +223,6 @@ def test_a_role_that_fails_leaves_no_rates(served, tmp_path):
         "error: the role reward was not measured: ServingError: the prompt is too long; to ask it "
         "again, remove kept"
     )
-
-
-def test_a_folder_of_another_measurement_is_refused(served):
-    arguments = ("minecraft", "--role", "reward", "--questions", "4", "--ledger", "kept")
-    assert invoke(*arguments).exit_code == 0
-    ended = invoke(*arguments, "--seed", "1")
-    assert ended.exit_code == 1
-    assert "belongs to another sweep" in ended.stderr
 
 
 def test_only_roles_measure_measures(served, tmp_path):

@@ -8,11 +8,9 @@ import pytest
 from command_line import invoke as command
 
 from llm_planning import model_configs
-from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.worker_processes import WorkerLostError
-from llm_serving.errors import EngineStoppedError
 from llm_serving.scripted import ScriptedEngine
 
 OPTION = {"verb": "mine", "quantity": 3, "item": "oak_log"}
@@ -61,12 +59,10 @@ def invoke(*arguments):
     return command("run", *arguments)
 
 
-@pytest.mark.parametrize(
-    "planner", [name for name, spec in PLANNERS.items() if spec.paper == "Tree of Options"]
-)
+@pytest.mark.parametrize("planner", ["too", "react-action", "cot"])
 def test_every_planner_reports_in_one_json_line(opened, monkeypatch, planner):
     settings = SMALL if "k" in PLANNERS[planner].settings.known_keys() else ("--set", "attempts=2")
-    if planner.startswith("react"):
+    if planner == "react-action":
         monkeypatch.setitem(SCRIPT, "propose", SCRIPT["decompose"])
     result = invoke(planner, "--task", "milk-a-cow", "--json", *settings)
     assert result.exit_code == 0, result.output
@@ -199,13 +195,11 @@ def test_code_of_the_user_s_own_that_fails_is_told_with_its_place(opened, tmp_pa
         (("too", "--set", "k=2", "--set", "k=3"), "twice"),
         (("too", "--trace", "nowhere/at/all.json"), "missing"),
         (("too", "--trace", "."), "is a folder"),
-        (("cot", "--set", "k=3"), "unknown setting 'k'"),
         (
             ("cot", "--role-model", "dynamics=two"),
             "cot has no such role; known: code, complete, decompose",
         ),
         (("cot", "--domain", "minecaft"), "minecraft"),
-        (("cot", "--domain", "textgame"), "names its options"),
         (("cot", "--set", "roles=nowhere.yaml"), "neither llm nor rules"),
     ],
 )
@@ -217,28 +211,11 @@ def test_a_wrong_name_costs_nothing_and_is_explained(opened, arguments, message)
     assert not opened
 
 
-def test_a_failing_engine_exits_with_one(monkeypatch):
-    @contextlib.contextmanager
-    def opener(names, *, cached):
-        def die(request):
-            raise EngineStoppedError("the engine died: out of paper")
-
-        yield dict.fromkeys(names, ScriptedEngine(die))
-
-    monkeypatch.setattr(model_configs, "open_engines", opener)
-    result = invoke("too", *SMALL)
-    assert result.exit_code == 1
-    assert "out of paper" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (("--task", "zork1"), 1, "set games=FOLDER"),
-        (("--set", "game=/no/such.z5"), 1, "/no/such.z5 does not exist"),
-        (("--set", f"game={__file__}"), 1, "is no Z-machine story"),
         (("--task", "simple", "--set", "level=9"), 2, "levels of simple are 1 to 3"),
-        (("--task", "zork"), 2, "did you mean zork1"),
     ],
 )
 def test_a_game_that_cannot_be_opened_is_one_line(opened, arguments, code, message):
@@ -249,10 +226,9 @@ def test_a_game_that_cannot_be_opened_is_one_line(opened, arguments, code, messa
     assert message in result.stderr
 
 
-@pytest.mark.parametrize("error", [TextGameError, WorkerLostError])
-def test_a_game_that_fails_while_it_is_played_is_one_line(opened, monkeypatch, error):
+def test_a_game_that_fails_while_it_is_played_is_one_line(opened, monkeypatch):
     async def fail(self, snapshot):
-        raise error("the worker is gone")
+        raise WorkerLostError("the worker is gone")
 
     monkeypatch.setattr(TrapDoor, "valid_actions", fail)
     result = invoke("puct", "--task", "trap-door", "--set", "remember=off")
@@ -285,9 +261,6 @@ def test_an_unknown_model_is_named():
     result = invoke("too", *SMALL, "--model", "smollm3-135m-instruct", "--no-cache")
     assert result.exit_code == 1
     assert "smollm2-135m-instruct" in result.stderr
-    result = invoke("too", *SMALL, "--model", "missing.yaml", "--no-cache")
-    assert result.exit_code == 1
-    assert "missing.yaml" in result.stderr
 
 
 def test_lists():

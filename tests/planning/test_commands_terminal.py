@@ -102,12 +102,8 @@ def test_names_in_the_caches(tmp_path):
     "arguments",
     [
         ("run", EVIL),
-        ("run", "too", "--task", EVIL),
-        ("run", "too", "--set", f"{EVIL}=1"),
-        ("run", "too", "--list", "--domain", EVIL),
         ("sweep", "run", EVIL),
         ("report", "paper", EVIL),
-        ("minecraft", "requirements", EVIL),
         (EVIL,),
         ("run", f"--{EVIL}"),
     ],

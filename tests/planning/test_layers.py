@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -179,13 +177,6 @@ def test_only_one_module_knows_vllm():
         if "vllm" in packages(path)
     }
     assert knowing == {"vllm_adapter.py", "outlines_backend.py", "vllm_stats.py"}
-
-
-def test_the_command_line_starts_without_torch():
-    heavy = "{'torch', 'vllm', 'transformers'}"
-    code = f"import sys, llm_planning.cli; print({heavy} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
 
 
 PLANNERS = LAYERS["llm_planning"] / "planners"

@@ -140,14 +140,6 @@ def test_the_table_has_what_is_said():
     assert REASONS.keys() <= ALTERATIONS.keys()
 
 
-def test_a_journal_of_a_stranger_removes_nothing(folder):
-    """SQLite by itself would remove the file that this one names."""
-    ALTERATIONS["a hot journal"](folder)
-    for opening in (Ledger.open, lambda path: Ledger.resume(path, PROVENANCE)):
-        with pytest.raises(LedgerError, match=r"ledger\.sqlite-journal is another program's"):
-            opening(folder)
-
-
 def test_traces_elsewhere_are_not_removed(folder, tmp_path):
     """A link in a stranger's folder may lead to the traces of another sweep."""
     other = tmp_path / "other"

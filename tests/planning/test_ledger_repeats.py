@@ -13,9 +13,8 @@ name: games
 model: none
 domain: textgame
 tasks: trap-door
-seeds: [{seed}]
 planners: [mc-dml-puct, mc-dml-uct, uct]
-settings: {{moves: 2, remember: disk}}
+settings: {moves: 2, remember: disk}
 """
 WORK = {"seconds_engine", "seconds_valid_actions", "seconds_simulation", "interpreter_steps"}
 
@@ -25,8 +24,8 @@ def played(tmp_path, monkeypatch):
     """Plays a sweep of a game; nothing of it is on disk at first."""
     monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
 
-    def play(name, seed=0):
-        (tmp_path / "games.yaml").write_text(SWEEP.format(seed=seed))
+    def play(name):
+        (tmp_path / "games.yaml").write_text(SWEEP)
         sweep = load_sweep(tmp_path / "games.yaml")
         with Ledger.create(tmp_path / name, sweep.to_json(), PROVENANCE) as ledger:
             run_groups(
@@ -53,27 +52,17 @@ def test_what_is_remembered_changes_no_digest(played):
         [row.result.metrics.get("interpreter_steps", 0) for row in some] for some in (rows, again)
     ]
     assert sum(steps[0]) > sum(steps[1]) == 0
-    assert played("other", seed=1)[0] != cold
 
 
-@pytest.mark.parametrize(
-    ("metrics", "same"),
-    [
-        ({"nodes": 7, "seconds": 2.0}, True),
-        ({"nodes": 7}, True),
-        ({"nodes": 8, "seconds": 1.0}, False),
-        ({"nodes": 7, "seconds": 1.0, "more": 1}, False),
-    ],
-)
-def test_the_digest_leaves_out_the_metrics_that_say_so(tmp_path, metrics, same):
-    digests = []
-    for name, measured in (("one", {"nodes": 7, "seconds": 1.0}), ("other", metrics)):
+def test_the_digest_leaves_out_the_metrics_that_say_so(tmp_path):
+    digests = set()
+    for number, metrics in enumerate(({"nodes": 7, "seconds": 1.0}, {"nodes": 7})):
         result = result_of(
-            trial_number(0), metrics=measured, unrepeatable=frozenset({"seconds"}), trace={}
+            trial_number(0), metrics=metrics, unrepeatable=frozenset({"seconds"}), trace={}
         )
-        with Ledger.create(tmp_path / name, sweep_of_seeds(1), PROVENANCE) as ledger:
+        with Ledger.create(tmp_path / str(number), sweep_of_seeds(1), PROVENANCE) as ledger:
             ledger.record(result, attempt=1, final=True)
             (row,) = ledger.rows()
-            assert (row.result.metrics, row.result.unrepeatable) == (measured, {"seconds"})
-            digests.append(ledger.content_digest())
-    assert (digests[0] == digests[1]) is same
+            assert (row.result.metrics, row.result.unrepeatable) == (metrics, {"seconds"})
+            digests.add(ledger.content_digest())
+    assert len(digests) == 1

@@ -50,6 +50,7 @@ def test_a_game_is_played_with_one_warning(folder):
     assert "nothing is added to the caches" in done.stderr
 
 
+@pytest.mark.parametrize("folder", ["unwritable"], indirect=True)
 def test_without_caches_nothing_is_said(folder):
     done = called(folder, *WALK)
     assert done.returncode == 0, done.stderr

@@ -4,12 +4,11 @@ import csv
 import gzip
 import io
 import json
-import textwrap
 from dataclasses import replace
 
 import pytest
 import scipy.stats
-from report_ledgers import result_of, trial_of, write_ledger
+from report_ledgers import report_of, result_of, trial_of, write_ledger
 
 from llm_planning.experiments.export import export, read_export
 from llm_planning.experiments.ledger import Ledger
@@ -96,10 +95,6 @@ def configs(tmp_path):
     return folder
 
 
-def add_table(configs, text, name="table9"):
-    (configs / "paper" / f"{name}.published.yaml").write_text(textwrap.dedent(text))
-
-
 def cot(*, seed=0, task="mine", **result):
     return result_of(trial_of("cot", task=task, seed=seed, d=2), **result)
 
@@ -121,11 +116,11 @@ RESULTS = (
 PENDING = (trial_of("too", task="cook", seed=2, d=2, k=1),)
 
 
-def measured(configs, folder, results=RESULTS, pending=PENDING, table="table9"):
-    """The report of a table on a ledger of these results."""
+def measured(configs, folder, results=RESULTS, pending=PENDING):
+    """The report of the table on a ledger of these results."""
     write_ledger(folder, results, pending=pending)
     with Ledger.open(folder) as ledger:
-        return report(find_paper("paper", configs), table, read_runs(ledger))
+        return report(find_paper("paper", configs), "table9", read_runs(ledger))
 
 
 def test_golden_markdown(configs, tmp_path):
@@ -221,18 +216,15 @@ def test_a_report_from_an_export_is_that_from_the_ledger(configs, tmp_path, endi
     assert markdown(read, sweep="s", verbose=True) == markdown(expected, sweep="s", verbose=True)
 
 
-def test_rows_of_each_take_the_values_that_the_runs_have(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_rows_of_each_take_the_values_that_the_runs_have(tmp_path):
+    file = """
         title: Grid
         names: {too: ToO}
         columns: [{key: calls, label: calls, measure: {mean: calls}, paper: absent}]
         rows: [{each: {planner: [too], settings.k: all, settings.d: [2, 4]}}]
-        """,
-    )
+        """
     results = [too(k=1, calls=4), too(k=3, calls=8), cot()]
-    table = measured(configs, tmp_path / "sweep", results, ())
+    table = report_of(tmp_path, file, results)
     assert [line.label for line in table.lines] == ["ToO, k=1, d=2", "ToO, k=3, d=2"]
     assert [line.cell("calls").measured.estimate.value for line in table.lines] == [4, 8]
     assert table.left_out == ("ToO, k=1, d=4", "ToO, k=3, d=4")
@@ -242,10 +234,8 @@ def test_rows_of_each_take_the_values_that_the_runs_have(configs, tmp_path):
     assert "1 of the sweep belong to no row" in text
 
 
-def test_tasks_may_be_rows_and_methods_columns(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_tasks_may_be_rows_and_methods_columns(tmp_path):
+    file = """
         title: Turned
         columns:
           - {key: too, label: ToO, where: {planner: too}, measure: {median: tokens}}
@@ -253,44 +243,38 @@ def test_tasks_may_be_rows_and_methods_columns(configs, tmp_path):
         rows:
           - {label: Mine, where: {task: mine}, published: {too: 5, cot: 2 / 3}}
           - {label: Cook, where: {task: cook}}
-        """,
-    )
-    mine, cook = measured(configs, tmp_path / "sweep").lines
+        """
+    mine, cook = report_of(tmp_path, file, RESULTS, pending=PENDING).lines
     assert mine.cell("too").measured.estimate.value == 110 * 20
     assert mine.cell("cot").published_value == pytest.approx(2 / 3)
     assert cook.cell("cot").measured.estimate.value == 2.0
     # A column that takes part of its line's runs says how many.
-    table = measured(configs, tmp_path / "sweep2")
+    table = report_of(tmp_path / "again", file, RESULTS)
     assert "(2 runs)" in markdown(table, sweep="s", verbose=True)
 
 
-def test_the_best_run_of_each_task(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_the_best_run_of_each_task(tmp_path):
+    file = """
         title: Passed
         where: {planner: too}
         columns:
           - {key: passed, label: pass, measure: {rate: success, per: task, within: max}}
           - {key: best, label: best, measure: {mean: metrics.score, per: task, within: max}}
         rows: [{label: all, where: {}}]
-        """,
-    )
+        """
     results = [
         too(success=False, score=1),
         too(seed=1, success=True, score=5),
         too(task="cook", success=False, score=2),
     ]
-    (line,) = measured(configs, tmp_path / "sweep", results, ()).lines
+    (line,) = report_of(tmp_path, file, results).lines
     passed, best = line.cell("passed").measured, line.cell("best").measured
     assert (passed.estimate.value, passed.estimate.n, passed.runs) == (0.5, 2, 3)
     assert best.estimate.value == 3.5
 
 
-def test_runs_that_share_what_was_drawn_are_one_value_of_the_interval(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_runs_that_share_what_was_drawn_are_one_value_of_the_interval(tmp_path):
+    file = """
         title: By graph
         columns:
           - {key: rate, label: SR, measure: {rate: success, unit: settings.k}}
@@ -298,14 +282,13 @@ def test_runs_that_share_what_was_drawn_are_one_value_of_the_interval(configs, t
           - {key: one, label: one, measure: {rate: success, unit: task}}
           - {key: none, label: none, measure: {rate: success, unit: settings.graph}}
         rows: [{label: ToO, where: {planner: too}}]
-        """,
-    )
+        """
     results = [
         too(k=k, seed=seed, success=seed < successes)
         for k, successes in ((1, 4), (3, 2), (5, 3))
         for seed in range(4)
     ]
-    (line,) = measured(configs, tmp_path / "sweep", results, ()).lines
+    (line,) = report_of(tmp_path, file, results).lines
     rate, mean, one, none = (line.cell(key).measured for key in ("rate", "mean", "one", "none"))
     known = scipy.stats.ttest_1samp([1.0, 0.5, 0.75], 0).confidence_interval(0.95)
     assert (rate.estimate.value, rate.estimate.n, rate.runs) == (0.75, 3, 12)
@@ -316,21 +299,18 @@ def test_runs_that_share_what_was_drawn_are_one_value_of_the_interval(configs, t
     assert none.estimate == one.estimate
 
 
-def test_no_interval_of_a_cost_is_below_zero_but_that_of_a_difference_is(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_no_interval_of_a_cost_is_below_zero_but_that_of_a_difference_is(tmp_path):
+    file = """
         title: Costs
         columns:
           - {key: calls, label: calls, measure: {cost: calls, per: task}}
           - {key: mean, label: mean, measure: {mean: calls, per: task}}
         rows: [{label: ToO, where: {planner: too}}]
         compare: [{column: calls, first: {planner: too}, second: {planner: cot}}]
-        """,
-    )
+        """
     results = [too(seed=seed, calls=calls) for seed, calls in enumerate((0, 0, 9))]
     results += [cot(seed=seed, calls=3) for seed in range(3)]
-    table = measured(configs, tmp_path / "sweep", results, ())
+    table = report_of(tmp_path, file, results)
     (line,) = table.lines
     cost, mean = (line.cell(key).measured.estimate for key in ("calls", "mean"))
     assert (cost.value, cost.low, cost.high) == (3.0, 0.0, mean.high)
@@ -339,58 +319,49 @@ def test_no_interval_of_a_cost_is_below_zero_but_that_of_a_difference_is(configs
     assert compared.difference.estimate.low == mean.low - 3
 
 
-def test_a_result_selects_among_the_done_only(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_a_result_selects_among_the_done_only(tmp_path):
+    file = """
         title: Of successes
         columns: [{key: calls, label: calls, measure: {mean: calls}, where: {success: true}}]
         rows: [{label: ToO, where: {planner: too}}]
-        """,
-    )
-    (line,) = measured(configs, tmp_path / "sweep").lines
+        """
+    (line,) = report_of(tmp_path, file, RESULTS, pending=PENDING).lines
     calls = line.cell("calls").measured
     assert (calls.estimate.value, calls.runs, calls.failed, calls.pending) == (30.0, 2, 1, 1)
 
 
-def test_success_rates_are_compared_in_pairs(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_success_rates_are_compared_in_pairs(tmp_path):
+    file = """
         title: Compared
         columns: [{key: rate, label: SR, measure: {rate: success}, as: percent}]
         rows: [{label: all, where: {}}]
         compare: [{column: rate, first: {settings.k: 3}, second: {settings.k: 1}}]
-        """,
-    )
+        """
     results = [
         *(too(seed=seed, k=3, success=True) for seed in range(3)),
         *(too(seed=seed, k=1, success=seed == 0) for seed in range(2)),
     ]
-    (compared,) = measured(configs, tmp_path / "sweep", results, ()).differences
+    (compared,) = report_of(tmp_path, file, results).differences
     assert compared.difference.estimate.value == 0.5
     assert (compared.difference.estimate.n, compared.difference.alone) == (2, 1)
 
 
-def test_tasks_of_one_seed_are_one_unit(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_tasks_of_one_seed_are_one_unit(tmp_path):
+    file = """
         title: Compared
         columns: [{key: rate, label: SR, measure: {rate: success}, as: percent}]
         rows: [{label: all, where: {}}]
         compare:
           - {column: rate, first: {planner: too}, second: {planner: cot}, unit: seed}
           - {column: rate, first: {planner: too}, second: {planner: cot}}
-        """,
-    )
+        """
     results = [
         run(seed=seed, task=task, success=won)
         for seed, wins in enumerate([(4, 0), (3, 1), (4, 3)])
         for run, won_of_four in zip((too, cot), wins, strict=True)
         for task, won in ((f"t{number}", number < won_of_four) for number in range(4))
     ]
-    table = measured(configs, tmp_path / "sweep", results, ())
+    table = report_of(tmp_path, file, results)
     by_seed, by_pair = (compared.difference for compared in table.differences)
     known = scipy.stats.ttest_1samp([1.0, 0.5, 0.25], 0).confidence_interval(0.95)
     assert (by_seed.estimate.n, by_pair.estimate.n) == (3, 12)
@@ -400,19 +371,16 @@ def test_tasks_of_one_seed_are_one_unit(configs, tmp_path):
 
 
 @pytest.mark.parametrize("unit", ["settings.k", "settings.nothing"])
-def test_a_unit_that_is_not_shared_is_refused(unit, configs, tmp_path):
-    add_table(
-        configs,
-        f"""
+def test_a_unit_that_is_not_shared_is_refused(unit, tmp_path):
+    file = f"""
         title: Compared
         columns: [{{key: rate, label: SR, measure: {{rate: success}}, as: percent}}]
         rows: [{{label: all, where: {{}}}}]
         compare:
           - {{column: rate, first: {{planner: too}}, second: {{planner: cot}}, unit: {unit}}}
-        """,
-    )
+        """
     with pytest.raises(MeasureError, match=f"unit={unit} is no field of both sides"):
-        measured(configs, tmp_path / "sweep", [too(success=True), cot(success=True)], ())
+        report_of(tmp_path, file, [too(success=True), cot(success=True)])
 
 
 COMPARING = """
@@ -432,15 +400,14 @@ compare:
 """
 
 
-def test_a_row_is_tested_against_another(configs, tmp_path):
-    add_table(configs, COMPARING)
+def test_a_row_is_tested_against_another(tmp_path):
     results = [
         *(too(seed=seed, success=seed < 8, failure=None) for seed in range(10)),
         *(cot(seed=seed, success=seed < 2, failure=None) for seed in range(2)),
         *(cot(seed=seed, success=False, failure="budget") for seed in range(2, 5)),
         *(cot(seed=seed, success=False, failure="other") for seed in range(5, 10)),
     ]
-    table = measured(configs, tmp_path / "sweep", results, ())
+    table = report_of(tmp_path, COMPARING, results)
     first, second, paper = table.lines
     assert first.cell("p").measured is None  # the same runs on both sides
     assert paper.cell("odds").measured is None
@@ -478,13 +445,12 @@ def spent(build, planning, execution, won, **trial):
     return build(success=won, planning=planning, execution=execution, **trial)
 
 
-def of_budget(configs, folder, results):
-    add_table(configs, PASSED)
-    table = measured(configs, folder, results, ())
+def of_budget(folder, results):
+    table = report_of(folder, PASSED, results)
     return table, *(line.cell("passed").measured for line in table.lines)
 
 
-def test_a_budget_pays_for_complete_runs_in_the_order_of_their_seeds(configs, tmp_path):
+def test_a_budget_pays_for_complete_runs_in_the_order_of_their_seeds(tmp_path):
     results = [
         # B of mine: (80 + 20 + 160 + 40) / 2 = 150
         spent(too, 80, 20, False, seed=0),
@@ -500,13 +466,13 @@ def test_a_budget_pays_for_complete_runs_in_the_order_of_their_seeds(configs, tm
         spent(cot, 50, 10, False, task="cook"),
         spent(cot, 30, 10, True, task="cook", seed=1),
     ]
-    _, own, other = of_budget(configs, tmp_path / "sweep", results)
+    _, own, other = of_budget(tmp_path, results)
     # A run of ToO costs B: one run on each task, the first.
     assert (own.estimate.value, own.groups, own.unspent, own.runs) == (0.5, 2, 0, 3)
     assert (other.estimate.value, other.groups, other.unspent, other.runs) == (0.5, 2, 0, 6)
 
 
-def test_seeds_that_run_out_before_the_budget_are_counted(configs, tmp_path):
+def test_seeds_that_run_out_before_the_budget_are_counted(tmp_path):
     results = [
         *(spent(too, 90, 10, True, task=task) for task in ("mine", "cook", "shear")),
         spent(cot, 10, 10, False),
@@ -516,7 +482,7 @@ def test_seeds_that_run_out_before_the_budget_are_counted(configs, tmp_path):
         spent(cot, 1, 0, True, task="swim"),  # without a run of ToO it has no budget
         cot(task="shear", seed=1, failed=True),
     ]
-    table, own, other = of_budget(configs, tmp_path / "sweep", results)
+    table, own, other = of_budget(tmp_path, results)
     assert own.estimate.value == 1.0
     assert (other.estimate.value, other.groups) == (pytest.approx(1 / 3), 3)
     assert (other.unspent, other.without, other.failed) == (1, 1, 1)
@@ -525,20 +491,19 @@ def test_seeds_that_run_out_before_the_budget_are_counted(configs, tmp_path):
     )
 
 
-def test_a_budget_that_nobody_sets(configs, tmp_path):
-    _, own, other = of_budget(configs, tmp_path / "sweep", [spent(cot, 10, 10, True)])
+def test_a_budget_that_nobody_sets(tmp_path):
+    _, own, other = of_budget(tmp_path, [spent(cot, 10, 10, True)])
     assert own.estimate.value is None
     assert (other.estimate.value, other.without) == (None, 1)
 
 
-def test_a_budget_pays_for_one_run_of_a_seed(configs, tmp_path):
+def test_a_budget_pays_for_one_run_of_a_seed(tmp_path):
     results = [spent(too, 9, 9, True), spent(too, 9, 9, True, k=1), spent(cot, 1, 1, True)]
     with pytest.raises(MeasureError, match="one run of too on mine per seed"):
-        of_budget(configs, tmp_path / "sweep", results)
+        of_budget(tmp_path, results)
 
 
-def test_an_odds_ratio_that_is_not_finite(configs, tmp_path):
-    add_table(configs, COMPARING)
+def test_an_odds_ratio_that_is_not_finite(tmp_path):
     results = [
         *(too(seed=seed, success=True, failure=None) for seed in range(2)),
         *(
@@ -546,7 +511,7 @@ def test_an_odds_ratio_that_is_not_finite(configs, tmp_path):
             for seed, success in enumerate([False, None])
         ),
     ]
-    table = measured(configs, tmp_path / "sweep", results, ())
+    table = report_of(tmp_path, COMPARING, results)
     assert "– (no finite value: a count is 0; 1 without a value)" in markdown(
         table, sweep="s", verbose=True
     )
@@ -565,33 +530,27 @@ def test_a_template_of_its_own(configs, tmp_path):
         markdown(table, sweep="s", verbose=True)
 
 
-def test_bars_in_labels_do_not_break_the_table(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_bars_in_labels_do_not_break_the_table(tmp_path):
+    file = """
         title: Bars
         columns: [{key: calls, label: a|b, measure: {mean: calls}}]
         rows: [{label: x|y, where: {planner: cot}}]
-        """,
-    )
-    text = markdown(measured(configs, tmp_path / "sweep"), sweep="s", verbose=True)
+        """
+    text = markdown(report_of(tmp_path, file, RESULTS, pending=PENDING), sweep="s", verbose=True)
     assert "| a\\|b (here) |" in text
     assert "| x\\|y |" in text
 
 
-def test_a_metric_that_no_run_has(configs, tmp_path):
-    add_table(
-        configs,
-        """
+def test_a_metric_that_no_run_has(tmp_path):
+    file = """
         title: Typing error
         columns: [{key: a, label: a, measure: {mean: metrics.nodez}}]
         rows: [{label: all, where: {}}]
-        """,
-    )
+        """
     with pytest.raises(UnknownFieldError, match=r"'metrics\.nodez'; did you mean metrics\.nodes"):
-        measured(configs, tmp_path / "sweep", [cot(nodes=3)], ())
+        report_of(tmp_path, file, [cot(nodes=3)])
     # While runs are missing, one of them may still have it.
-    (line,) = measured(configs, tmp_path / "other", [cot(nodes=3)]).lines
+    (line,) = report_of(tmp_path / "other", file, [cot(nodes=3)], pending=PENDING).lines
     assert line.cell("a").measured.estimate.value is None
 
 
@@ -605,17 +564,14 @@ def test_a_metric_that_no_run_has(configs, tmp_path):
         ({"x": 0.5}, "rate: metrics.x", "0.5 in a run of cot, neither true nor false"),
     ],
 )
-def test_what_cannot_be_measured(configs, tmp_path, metrics, measure, message):
-    add_table(
-        configs,
-        f"""
+def test_what_cannot_be_measured(tmp_path, metrics, measure, message):
+    file = f"""
         title: Words
         columns: [{{key: a, label: a, measure: {{{measure}}}}}]
         rows: [{{label: all, where: {{}}}}]
-        """,
-    )
+        """
     with pytest.raises(MeasureError, match=message):
-        measured(configs, tmp_path / "sweep", [cot(**metrics)], ())
+        report_of(tmp_path, file, [cot(**metrics)])
 
 
 def test_a_ledger_of_something_else(configs, tmp_path):
@@ -640,19 +596,15 @@ def test_pairs_that_differ_in_more_than_is_paired_are_refused(configs, tmp_path)
 @pytest.mark.parametrize(
     "unfinished", [(), [cot(failed=True)], [cot(nodes=None)]], ids=["none", "failed", "no value"]
 )
-@pytest.mark.parametrize("measure", ["mean: metrics.nodes", "rate: metrics.nodes"])
-def test_a_side_without_results_has_no_pairs_yet(configs, tmp_path, unfinished, measure):
-    add_table(
-        configs,
-        f"""
+def test_a_side_without_results_has_no_pairs_yet(tmp_path, unfinished):
+    file = """
         title: Half done
-        columns: [{{key: calls, label: calls, measure: {{{measure}}}}}]
-        rows: [{{label: all, where: {{}}}}]
-        compare: [{{column: calls, first: {{planner: too}}, second: {{planner: cot}}}}]
-        """,
-    )
+        columns: [{key: calls, label: calls, measure: {mean: metrics.nodes}}]
+        rows: [{label: all, where: {}}]
+        compare: [{column: calls, first: {planner: too}, second: {planner: cot}}]
+        """
     results = [too(k=1, nodes=1), too(k=3, nodes=0), *unfinished]
-    table = measured(configs, tmp_path / "sweep", results, [trial_of("cot", task="mine", seed=1)])
+    table = report_of(tmp_path, file, results, pending=[trial_of("cot", task="mine", seed=1)])
     (compared,) = table.differences
     assert (compared.difference.estimate.n, compared.difference.alone) == (0, 2)
     assert "0 pairs, 2 runs without a partner" in markdown(table, sweep="s", verbose=True)
@@ -679,5 +631,5 @@ def test_sweeps_of_a_table(configs):
 
 def test_tables_are_listed_in_their_order(configs):
     for name in ("table10", "figure2"):
-        add_table(configs, TABLE, name)
+        (configs / "paper" / f"{name}.published.yaml").write_text(TABLE)
     assert find_paper("paper", configs).tables() == ("figure2", "table9", "table10")

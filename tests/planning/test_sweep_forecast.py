@@ -87,7 +87,7 @@ def test_kinds_differ_in_more_than_task_and_seed():
     assert [len(kind) for kind in by_kind(trials).values()] == [8, 8, 8, 8]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 12, 32, 100])
+@pytest.mark.parametrize("count", [1, 3, 7, 12, 100])
 def test_samples_are_spread_over_kinds_and_tasks(count):
     trials = trials_of(("cot", "too"), ds=(1, 2))
     chosen = choose_samples(trials, count)

@@ -65,10 +65,6 @@ WORLD = """
             return Step(place, reward=float(place == self.end), done=place == self.end)
 
 
-    class NoTasks:
-        pass
-
-
     class Needy(Line):
         def __init__(self, must):
             pass
@@ -76,7 +72,6 @@ WORLD = """
 WALK = """
     import asyncio
     from random import Random
-    from typing import Protocol
 
     from llm_planning import Outcome, planner
     from llm_planning.settings import Settings
@@ -98,16 +93,6 @@ WALK = """
         await asyncio.sleep(world.pause)
         moves = {"moves": len(plan), "end": state}
         return Outcome(success=done, plan=tuple(plan), metrics=moves, trace={}, text="")
-
-
-    class HasMap(Protocol):
-        '''Has a map.'''
-
-        map: str
-
-
-    needy = planner("needy", needs=[HasMap])(walk.run)
-    nothing = None
 """
 SWEEP = """
     model: none
@@ -276,18 +261,9 @@ async def test_what_has_changed_is_refused_before_it_runs(mine, changed):
     ("changes", "expected"),
     [
         ({"planners": "gone.py:walk"}, ["planners.'gone.py:walk'", "gone.py cannot be read"]),
-        ({"planners": "walk.py:wlak"}, ["has no such name", "did you mean walk"]),
-        ({"planners": "walk.py:nothing"}, ["walk.py:nothing is not a planner"]),
-        ({"planners": "broken.py:walk"}, ["broken.py fails: ZeroDivisionError"]),
-        ({"domain": "world.py:NoTasks"}, ["domain: world.py:NoTasks is not a domain"]),
         ({"domain": "world.py:Needy"}, ["domain: ", "give the parameter 'must'", "a default"]),
-        (
-            {"planners": "walk.py:needy"},
-            ["domain: ", "needs a domain that has a map; ", "how to add `map`"],
-        ),
         ({"tasks": "up"}, ["tasks: unknown task 'up' of world.py:Line", "known: left, right"]),
         ({"settings": {"strid": 1}}, ["settings.strid", "did you mean stride"]),
-        ({"settings": {"length": 0.5}}, ["settings.length: 0.5 is not possible"]),
         ({"settings": {"domain.length": "x"}}, ["settings.domain.length: 'x' is not possible"]),
         (
             {"settings": {"pause": 1.0, "domain.pause": 2.0}},
@@ -296,7 +272,6 @@ async def test_what_has_changed_is_refused_before_it_runs(mine, changed):
     ],
 )
 def test_what_is_wrong_with_it_is_said_in_one_line(mine, changes, expected):
-    write(mine, broken_py="1 / 0")
     with pytest.raises(SweepConfigError) as caught:
         load(**changes)
     message = str(caught.value)

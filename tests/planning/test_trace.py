@@ -236,13 +236,13 @@ async def test_every_id_is_told_before_it_is_used(width):
         root = await searched(
             Node(),
             Chance(),
-            simulations=900,
+            simulations=300,
             width=width,
             select=select_by_puct(c=1.0),
             max_depth=6,
         )
         following = advance(root, "a", root.edges[0].step)
-        await searched(following, Chance("a"), simulations=300, width=width, max_depth=6)
+        await searched(following, Chance("a"), simulations=100, width=width, max_depth=6)
     nodes, edges = set(), {None}
     for event in trace.events:
         if event["type"] == "node":

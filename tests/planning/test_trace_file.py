@@ -1,5 +1,6 @@
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,17 +98,12 @@ def test_a_summary_that_lacks_a_part_is_refused():
         summary_of([{"type": "summary", "key": "goal"}])
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"x"])
-def test_a_summary_consists_of_json_values(value):
-    with pytest.raises(TraceError, match="must consist of JSON values"):
-        encode_trace({"node": value})
-
-
-def test_what_contains_itself_is_refused():
+def test_a_summary_consists_of_json_values():
     loop = {}
     loop["again"] = loop
-    with pytest.raises(TraceError, match="must consist of JSON values"):
-        encode_trace(loop)
+    for summary in ({"node": object()}, loop):
+        with pytest.raises(TraceError, match="must consist of JSON values"):
+            encode_trace(summary)
 
 
 def test_numbers_of_other_kinds_are_json_s():
@@ -148,8 +144,6 @@ def test_a_link_stays_one_and_its_target_is_written(tmp_path):
 
 def test_a_name_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    from pathlib import Path
-
     write_trace(Path("trace.jsonl"), sample(), header={}, summary={})
     assert decode_trace((tmp_path / "trace.jsonl").read_bytes())
 

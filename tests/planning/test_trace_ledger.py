@@ -24,11 +24,6 @@ from llm_serving.request import Message, Request, ScoreRequest
 from llm_serving.scripted import ScriptedEngine
 from llm_serving.vllm_stats import EngineLoad
 
-TYPES = {
-    *("header", "prompt", "role", "search", "node", "edges", "simulation", "decision"),
-    *("belief", "memory", "subtask", "graph", "execution", "load", "outcome", "summary", "end"),
-}
-
 
 class Gauge:
     def __init__(self, batch):
@@ -115,12 +110,6 @@ def lines_of(events):
         {"goal": "cook meat"}, events=events, header={"seed": 0}, outcome=outcome
     )
     return decode_trace(content)
-
-
-async def test_a_trial_leaves_every_type_of_line():
-    lines = lines_of(await lived(delays=1))
-    assert {line["type"] for line in lines} == TYPES
-    assert {line["tree"] for line in lines if "tree" in line} == {0, 1}
 
 
 async def test_the_documentation_shows_every_type_with_its_fields():
