@@ -6,7 +6,8 @@ import json
 import logging
 import re
 import sys
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -75,10 +76,19 @@ def test_keys_and_metadata_of_an_index(tmp_path):
     assert HARMLESS in printed("index", "search", tmp_path / "index", "sofa", code=1)
 
 
-def test_matches_of_an_index(tmp_path):
-    model = resolve("all-minilm-l6-v2")
-    encoder = {"name": "all-minilm-l6-v2", "revision": model.revision}
-    index = EmbeddingIndex(384, metadata={"encoder": encoder})
+@pytest.fixture(scope="module")
+def encoder():
+    return resolve("all-minilm-l6-v2")
+
+
+def test_matches_of_an_index(encoder, tmp_path):
+    known = EncoderIdentity("all-minilm-l6-v2", encoder.revision)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "models").symlink_to(encoder.path.parent)
+    # What was searched before needs no model.
+    with closing(VectorCache(tmp_path / "cache" / "vectors-2.sqlite")) as vectors:
+        vectors.put(known, {EVIL: np.eye(384, dtype=np.float32)[0]})
+    index = EmbeddingIndex(384, metadata={"encoder": asdict(known)})
     index.add([f"{EVIL}\n", "b"], np.eye(384)[:2])
     index.save(tmp_path / "index")
     lines = printed("index", "search", tmp_path / "index", EVIL)

@@ -1,6 +1,7 @@
 """Traces of trials in the ledger: what the digest covers, and what it leaves out."""
 
 import asyncio
+import copy
 import gzip
 import hashlib
 import json
@@ -112,21 +113,32 @@ def lines_of(events):
     return decode_trace(content)
 
 
-async def test_the_documentation_shows_every_type_with_its_fields():
+@pytest.fixture(scope="module")
+def lines_once():
+    return lines_of(asyncio.run(lived(delays=1)))
+
+
+@pytest.fixture
+def lines(lines_once):
+    """The lines of a trial, to be changed."""
+    return copy.deepcopy(lines_once)
+
+
+def test_the_documentation_shows_every_type_with_its_fields(lines):
     def forms(lines):
         return {(line["type"], line.get("asked")): set(line) for line in lines}
 
     text = (Path(__file__).parents[2] / "docs" / "trace-format.md").read_text("utf-8")
     blocks = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
     documented = forms(json.loads(line) for block in blocks for line in block.splitlines())
-    real = forms(lines_of(await lived(delays=1)))
+    real = forms(lines)
     assert documented.keys() == real.keys()
     assert {"planner", "domain", "task", "seed"} <= documented.pop(("header", None))
     del real["header", None]
     assert documented == real
 
 
-async def test_the_digest_is_the_same_whatever_the_timing(monkeypatch):
+async def test_the_digest_is_the_same_whatever_the_timing():
     runs = [lines_of(await lived(delays=seed, batch=seed)) for seed in range(12)]
     assert len({repeatable_digest(lines) for lines in runs}) == 1
     # They differ in the order of the answers, and in the order of the trees.
@@ -142,8 +154,7 @@ async def test_the_digest_is_the_same_whatever_the_timing(monkeypatch):
     assert firsts == {"p", "q"}
 
 
-async def test_the_digest_leaves_out_caches():
-    lines = lines_of(await lived(delays=1))
+def test_the_digest_leaves_out_caches(lines):
     digest = repeatable_digest(lines)
     for line in lines:
         if line["type"] == "role":
@@ -178,15 +189,13 @@ def changed(type_, **fields):
         lambda lines: lines.insert(3, lines[3]),
     ],
 )
-async def test_the_digest_holds_everything_else(change):
-    lines = lines_of(await lived(delays=1))
+def test_the_digest_holds_everything_else(lines, change):
     digest = repeatable_digest(lines)
     change(lines)
     assert repeatable_digest(lines) != digest
 
 
-async def test_the_digest_holds_the_order_within_a_tree():
-    lines = lines_of(await lived(delays=1))
+def test_the_digest_holds_the_order_within_a_tree(lines):
     digest = repeatable_digest(lines)
     first, other = [i for i, x in enumerate(lines) if x["type"] == "simulation" and x["tree"] == 0][
         :2

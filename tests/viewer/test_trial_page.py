@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -53,6 +54,13 @@ class Seen(HTMLParser):
                 self.texts[tag] = self.texts.get(tag, "") + data
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Makes the trace of a run, once."""
+    folder = tmp_path_factory.mktemp("ran")
+    return cache(lambda name: run(name, folder))
+
+
 def page_of(path):
     return Seen(trial_page([read_trace(path)]).decode())
 
@@ -93,8 +101,8 @@ def column(page, name):
     return np.frombuffer(page.blocks["0-columns"], f"<{kind}", length, offset)
 
 
-def test_columns_have_what_the_trace_says(tmp_path):
-    path = run("uct", tmp_path)
+def test_columns_have_what_the_trace_says(ran):
+    path = ran("uct")
     page, lines = page_of(path), lines_of(path)
     strings = json.loads(page.blocks["0-about"])["strings"]
     moments = [(line["type"], line["at"]) for line in lines if line["type"] in KINDS]
@@ -132,9 +140,8 @@ def test_questions_belong_to_the_nodes_that_asked_them(tmp_path):
     assert sentence.startswith("1 of its `role` lines")
 
 
-def test_tree_of_options_tells_its_rewards_and_untried_options(tmp_path):
-    path = run("too", tmp_path)
-    page = page_of(path)
+def test_tree_of_options_tells_its_rewards_and_untried_options(ran):
+    page = page_of(ran("too"))
     about = json.loads(page.blocks["0-about"])
     texts = json.loads(page.blocks["0-texts-0"])
     details = [json.loads(texts[at]) for at in column(page, "edge_detail") if at]
@@ -144,17 +151,17 @@ def test_tree_of_options_tells_its_rewards_and_untried_options(tmp_path):
     assert len(column(page, "node_tree")) == len(details) + 1 > about["nodes"]
 
 
-def test_the_outcome_is_the_first_thing(tmp_path):
+def test_the_outcome_is_the_first_thing(ran):
     for name, success in {"too": True, "drip": True, "uct": False}.items():
-        about = json.loads(page_of(run(name, tmp_path)).blocks["0-about"])
+        about = json.loads(page_of(ran(name)).blocks["0-about"])
         assert about["success"] is success
         assert about["plan"]
         assert about["seconds"] > 0
 
 
-def test_the_plan_of_a_trace_that_is_cut_off_is_what_was_carried_out(tmp_path):
-    path = run("too", tmp_path)
-    lines = [line for line in lines_of(path) if line["type"] not in {"outcome", "end"}]
+def test_the_plan_of_a_trace_that_is_cut_off_is_what_was_carried_out(ran, tmp_path):
+    path = tmp_path / "cut.jsonl"
+    lines = [line for line in lines_of(ran("too")) if line["type"] not in {"outcome", "end"}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     about = json.loads(page_of(path).blocks["0-about"])
     assert (about["success"], about["seconds"], about["metrics"]) == (None, None, {})
