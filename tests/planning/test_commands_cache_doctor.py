@@ -319,14 +319,6 @@ def test_scenes_are_an_extra(machine):
     _, checks = ask_doctor()
     assert checks["virtualhome-eval"]["status"] == "warning"
     assert "install --no-deps virtualhome-eval==0.1.1" in checks["virtualhome-eval"]["remedy"]
-    machine["virtualhome-eval"] = "0.1.1"
-    _, checks = ask_doctor()
-    assert checks["virtualhome-eval"] == {
-        "name": "virtualhome-eval",
-        "status": "ok",
-        "detail": "0.1.1",
-        "remedy": "",
-    }
 
 
 def test_a_model_that_is_not_fetched_is_missing(machine):

@@ -149,13 +149,10 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "latin").write_bytes(b"fridge\n\xff\n")
     (tmp_path / "hole").touch()
     os.truncate(tmp_path / "hole", 1 << 40)  # takes no room
-    os.mkfifo(tmp_path / "pipe")
     for name, message in {
         "latin": "line 2: UnicodeDecodeError",
         "hole": "it is larger than",
-        "pipe": "it is not a regular file",
         "missing": "No such file",
-        "n" * 300: "too long",
     }.items():
         result, _ = ask("build", tmp_path / name, "--out", tmp_path / "out")
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)

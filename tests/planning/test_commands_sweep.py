@@ -93,10 +93,6 @@ def test_a_report_tells_the_model_and_the_rules_apart(tmp_path, monkeypatch):
         runs = read_runs(ledger)
     assert field_values("settings.roles", runs) == ("llm", "rules")
     assert len(runs.select({"settings.roles": ("llm",)}).done) == 2
-    assert invoke("export", "sweeps/who", "--out", "who.csv").exit_code == 0
-    with (tmp_path / "who.csv").open() as lines:
-        rows = [row["settings.roles"] for row in csv.DictReader(lines)]
-    assert sorted(rows) == ["llm", "llm", "rules", "rules"]
 
 
 def test_a_second_run_has_nothing_to_do_and_loads_no_model(served, file):

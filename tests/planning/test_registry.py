@@ -267,9 +267,3 @@ def test_impossible_settings(values, message):
 def test_key_and_its_field_name_together_are_refused():
     with pytest.raises(SettingsError, match="iter"):
         FeasibleSearchSettings.read({"iter": 3, "iterations": 4})
-
-
-def test_a_planner_has_no_settings_it_would_ignore():
-    for name, key in (("too-no-fc", "infeasible"), ("tot-mcts", "infeasible"), ("cot", "k")):
-        with pytest.raises(SettingsError, match=f"unknown setting '{key}'"):
-            find_planner(name).settings.read({key: 1})

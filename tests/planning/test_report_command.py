@@ -2,7 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
 
 import pytest
 from command_line import invoke
@@ -76,13 +75,6 @@ def test_reads_an_export_of_the_sweep(swept, here):
     read = json.loads(report_paper("too", "table2", "--from", "too.parquet", "--json").stdout)
     (of_runs,) = read["provenance"].values()
     assert (of_runs["commit"], of_runs["model.name"]) == ("0123abc", "scripted")
-
-
-def test_reads_the_exports_of_the_published_pages(here):
-    exports = Path(__file__).parents[2] / "docs" / "results" / "exports"
-    result = report_paper("xenon", "table5", "--from", str(exports / "xenon-table5.parquet"))
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "15 runs" in result.stdout
 
 
 def test_prints_json_with_provenance(swept):

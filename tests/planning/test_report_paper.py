@@ -21,7 +21,7 @@ from llm_planning.experiments.paper_report import (
     markdown,
     report,
 )
-from llm_planning.experiments.papers import PublishedError, find_paper, papers
+from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.report_verdict import verdict_counts, verdict_text
 from llm_planning.experiments.runs import UnknownFieldError, read_runs, runs_of
 from llm_planning.experiments.statistics import Estimate
@@ -608,16 +608,6 @@ def test_a_side_without_results_has_no_pairs_yet(tmp_path, unfinished):
     (compared,) = table.differences
     assert (compared.difference.estimate.n, compared.difference.alone) == (0, 2)
     assert "0 pairs, 2 runs without a partner" in markdown(table, sweep="s", verbose=True)
-
-
-def test_unknown_names_are_told_the_nearest(configs):
-    assert papers(configs) == ("paper",)
-    with pytest.raises(PublishedError, match="unknown paper 'papper'; did you mean paper"):
-        find_paper("papper", configs)
-    with pytest.raises(
-        PublishedError, match="unknown table 'tabel9' of paper; did you mean table9"
-    ):
-        find_paper("paper", configs).table("tabel9")
 
 
 def test_sweeps_of_a_table(configs):

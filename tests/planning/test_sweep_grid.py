@@ -47,22 +47,6 @@ def test_a_table_of_planners_by_tasks_by_seeds(load):
     assert sweep.retries == 0
 
 
-def test_a_scaling_figure_of_two_planners_of_which_one_lacks_a_setting(load):
-    sweep = load(
-        figure="""
-        planners: {too: {infeasible: [repair, drop]}, tot-mcts: {}}
-        tasks: craft-a-diamond-pickaxe
-        settings: {k: [1, 3], d: {from: 8, to: 16, step: 4}, iter: [5, 10, 15]}
-        """
-    )
-    assert len(sweep.trials) == (2 + 1) * 2 * 3 * 3
-    points = cells(sweep, "k", "d", "iter")
-    assert points[:4] == [(1, 8, 5), (1, 8, 5), (1, 8, 10), (1, 8, 10)]
-    assert points[-1] == (3, 16, 15)
-    assert [t.settings["infeasible"] for t in sweep.trials[:2]] == ["repair", "drop"]
-    assert "infeasible" not in sweep.trials[-1].settings
-
-
 def test_a_planners_own_settings_take_the_place_of_the_shared_ones(load):
     sweep = load(
         own="""

@@ -38,13 +38,6 @@ def server(folder):
         yield running
 
 
-def test_there_is_no_secret(server):
-    for path in ("/", "/?token=anything", "/state.json"):
-        answer = server.ask(path)
-        assert answer.status == 200
-        assert "set-cookie" not in answer.headers
-
-
 @pytest.mark.parametrize(
     "host",
     ["example.com", "example.com:80", "127.0.0.1", "127.0.0.1:1", "[::1]", "a.localhost", ""],
