@@ -34,3 +34,13 @@ def invoke(*arguments, typed=None):
     finally:
         sys.stdin = stdin
     return Ended(code, out.getvalue(), err.getvalue())
+
+
+def refused(*arguments, code=2):
+    """The one line with which a command ends that prints no answer."""
+    ended = invoke(*arguments)
+    assert (ended.exit_code, ended.stdout) == (code, ""), ended.output
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert line.isprintable()
+    return line

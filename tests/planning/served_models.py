@@ -1,10 +1,18 @@
 """What stands in for vLLM in commands that open models; no test module itself."""
 
+import json
+
 from loaded_engine import LoadedEngine
 
 import llm_planning.commands.sweep_running as sweep_module
 from llm_serving import vllm_engine
 from llm_serving.request import ModelIdentity
+
+ONE_OPTION = json.dumps(
+    {"options": [{"reasoning": "r", "verb": "mine", "quantity": 3, "item": "oak_log"}]},
+    separators=(",", ":"),
+)
+"""The answer of who decomposes any task into one option."""
 
 
 class Served:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from command_line import invoke
+from command_line import invoke, refused
 
 from llm_kernels import EmbeddingIndex
 from llm_planning.commands import index as index_command
@@ -138,10 +138,8 @@ def test_jsonl_payloads_come_back(tmp_path):
     ],
 )
 def test_a_bad_line_is_named_and_nothing_is_made(tmp_path, line, message):
-    result, _ = ask("build", lines(tmp_path, '{"text": "planks"}', line), "--out", tmp_path / "out")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+    path = lines(tmp_path, '{"text": "planks"}', line)
+    assert message in refused("index", "build", path, "--out", tmp_path / "out", code=1)
     assert not (tmp_path / "out").exists()
 
 
@@ -154,23 +152,20 @@ def test_files_that_cannot_be_read(tmp_path):
         "hole": "it is larger than",
         "missing": "No such file",
     }.items():
-        result, _ = ask("build", tmp_path / name, "--out", tmp_path / "out")
-        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-        assert message in result.stderr
+        line = refused("index", "build", tmp_path / name, "--out", tmp_path / "out", code=1)
+        assert message in line
 
 
 def test_a_model_that_is_not_there(places, tmp_path):
-    result, _ = ask("build", places, "--model", "all-minilm", "--out", tmp_path / "out")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "did you mean all-minilm-l6-v2" in result.stderr
+    build = "index", "build", places, "--model", "all-minilm", "--out", tmp_path / "out"
+    assert "did you mean all-minilm-l6-v2" in refused(*build, code=1)
 
 
 def test_a_place_that_cannot_hold_an_index_is_told_first(places, tmp_path, monkeypatch):
     monkeypatch.setattr(index_command, "_embedded", None)
     (tmp_path / "file").write_text("")
-    result, _ = ask("build", places, "--out", tmp_path / "file" / "index")
-    assert result.exit_code == 2
-    assert "cannot write" in result.stderr
+    line = refused("index", "build", places, "--out", tmp_path / "file" / "index")
+    assert "cannot write" in line
 
 
 def test_an_interrupt_is_no_error_and_keeps_the_old_index(places, built, monkeypatch):
@@ -221,10 +216,9 @@ def test_another_encoder_is_an_error_that_names_both(built, monkeypatch):
     model = resolve("all-minilm-l6-v2")
     newer = replace(model, revision="newer")
     monkeypatch.setattr(encoder_module, "resolve", lambda name: newer)
-    result, _ = ask("search", built, "sofa")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert f"'revision': '{model.revision}'" in result.stderr
-    assert "this is {'name': 'all-minilm-l6-v2', 'revision': 'newer'}" in result.stderr
+    line = refused("index", "search", built, "sofa", code=1)
+    assert f"'revision': '{model.revision}'" in line
+    assert "this is {'name': 'all-minilm-l6-v2', 'revision': 'newer'}" in line
 
 
 def test_a_moved_encoder_is_found_with_model(places, tmp_path):
@@ -234,8 +228,7 @@ def test_a_moved_encoder_is_found_with_model(places, tmp_path):
         (before / file.name).symlink_to(file)
     assert ask("build", places, "--model", before, "--out", out)[0].exit_code == 0
     before.rename(after)
-    result, _ = ask("search", out, "sofa")
-    assert (result.exit_code, "if you trust it" in result.stderr) == (1, True)
+    assert "if you trust it" in refused("index", "search", out, "sofa", code=1)
     result, answer = ask("search", out, "sofa", "--model", after, "--json")
     assert result.exit_code == 0
     assert answer["results"][0]["matches"][0]["key"] == "sofa"
@@ -263,18 +256,16 @@ def bare(tmp_path):
     ],
 )
 def test_what_cannot_be_searched_is_told(request, index, arguments, code, message):
-    result, _ = ask("search", request.getfixturevalue(index), *arguments)
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert message in result.stderr
+    path = request.getfixturevalue(index)
+    assert message in refused("index", "search", path, *arguments, code=code)
 
 
 def test_a_damaged_vector_cache_names_the_remedy(built, folder):
     for file in folder.glob("vectors-2.sqlite*"):
         file.unlink()
     (folder / "vectors-2.sqlite").write_bytes(b"no database" * 100)
-    result, _ = ask("search", built, "sofa")
-    assert result.exit_code == 1
-    assert "llm-planning cache clear --only vectors" in result.stderr
+    line = refused("index", "search", built, "sofa", code=1)
+    assert "llm-planning cache clear --only vectors" in line
 
 
 def test_a_text_searched_before_needs_no_model(built, folder, monkeypatch):

@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from command_line import invoke
+from command_line import invoke, refused
 from report_ledgers import PROVENANCE, resources, result_of, trial_of, write_ledger
 
 
@@ -100,18 +100,15 @@ def test_writes_csv_and_picture(swept, here):
 
 
 def test_writes_to_nothing_but_files(swept):
-    result = report_paper("too", "table2", "--csv", "/dev/null")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "that is not a regular file" in result.stderr
+    line = refused("report", "paper", "too", "table2", "--csv", "/dev/null")
+    assert "that is not a regular file" in line
 
 
 def test_a_sweep_that_was_not_run(here):
-    result = report_paper("too", "table2")
-    assert result.exit_code == 1
-    assert "no sweep was run in sweeps/too-table2" in result.stderr
+    line = refused("report", "paper", "too", "table2", code=1)
+    assert "no sweep was run in sweeps/too-table2" in line
     for name in ("too/table2", "too/table2-small"):
-        assert f"`llm-planning sweep run {name}`" in result.stderr
-    assert result.stdout == ""
+        assert f"`llm-planning sweep run {name}`" in line
 
 
 def test_a_smaller_sweep_that_was_run_is_proposed(here):
@@ -132,9 +129,4 @@ def test_a_smaller_sweep_that_was_run_is_proposed(here):
 )
 def test_errors_are_one_message(here, arguments, code, message):
     (here / "empty").mkdir()
-    result = report_paper(*arguments)
-    assert result.exit_code == code
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert message in result.stderr
-    assert result.stdout == ""
+    assert message in refused("report", "paper", *arguments, code=code)

@@ -7,6 +7,7 @@ import time
 import pytest
 from catalogues import listed
 from loaded_engine import LoadedEngine
+from served_models import ONE_OPTION
 
 import llm_planning.experiments.local_pool as pool_module
 from llm_planning.experiments.local_pool import BLIND, LocalPool, run_trial
@@ -21,8 +22,7 @@ from llm_serving.errors import EngineStoppedError
 from llm_serving.request import Request
 from llm_serving.scripted import ScriptedEngine
 
-OPTION = {"reasoning": "r", "verb": "mine", "quantity": 3, "item": "oak_log"}
-SCRIPT = {"decompose": json.dumps({"options": [OPTION]}, separators=(",", ":"))}
+SCRIPT = {"decompose": ONE_OPTION}
 
 
 def cot(seed=0, **changes):

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from planted import ran
 from ray_pools import opened, ray_variables, stubbed, until
+from served_models import ONE_OPTION
 
 from llm_planning.experiments.executors import Answers, Models, RayExecutor, open_pool
 from llm_planning.experiments.grid import load_sweep
@@ -37,16 +38,11 @@ ray = pytest.importorskip("ray", reason="Ray is optional: pip install 'llm-plann
 # Workers cannot import this module: what they need of it travels with its pickle.
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-ANSWER = json.dumps(
-    {"options": [{"reasoning": "r", "verb": "mine", "quantity": 3, "item": "oak_log"}]},
-    separators=(",", ":"),
-)
-
 
 @contextlib.contextmanager
 def scripted(*, delay):
     """A worker's recipe: planners run, answers come from a script after `delay` seconds."""
-    engine = ScriptedEngine({"decompose": lambda _: ANSWER}, delay=lambda _: delay)
+    engine = ScriptedEngine({"decompose": ONE_OPTION}, delay=lambda _: delay)
     yield LocalPool(Engines(engine), most=4)
 
 

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from command_line import invoke, refused
 
 from llm_kernels import EmbeddingIndex
-from llm_planning.cli import main
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.experiments.ledger import Ledger
@@ -171,10 +171,8 @@ def test_nothing_vouches_for_nothing(grid, empty):
         load_sweep(grid(planners="evil.py:mine"), trust=Trust.of([empty]))
 
 
-def test_an_empty_trust_is_refused(grid, capsys):
-    code, message = run_main(capsys, "sweep", "run", grid(planners="evil.py:mine"), "--trust", "")
-    assert (code, message.count("\n")) == (2, 1)
-    assert "--trust" in message
+def test_an_empty_trust_is_refused(grid):
+    assert "--trust" in refused("sweep", "run", grid(planners="evil.py:mine"), "--trust", "")
 
 
 def test_a_folder_does_not_pass_for_a_model_of_the_hub(grid, tmp_path):
@@ -183,14 +181,8 @@ def test_a_folder_does_not_pass_for_a_model_of_the_hub(grid, tmp_path):
         load_sweep(grid(model="Qwen/Qwen2.5-VL-7B-Instruct"))
 
 
-def run_main(capsys, *arguments):
-    """Exit code of a command, and what it says on standard error."""
-    code = main([str(argument) for argument in arguments])
-    return code, capsys.readouterr().err
-
-
 @pytest.mark.usefixtures("grid")
-def test_a_received_ledger_is_not_resumed_with_code_of_its_own(tmp_path, capsys):
+def test_a_received_ledger_is_not_resumed_with_code_of_its_own(tmp_path):
     source = own_source("evil.py:mine").sha256
     trial = Trial(
         planner="evil.py:mine", domain="minecraft", task="cook-meat", model="none", source=source
@@ -198,22 +190,19 @@ def test_a_received_ledger_is_not_resumed_with_code_of_its_own(tmp_path, capsys)
     sweep = {"name": "theirs", "retries": 0, "trials": [trial.to_json()]}
     Ledger.create(tmp_path / "theirs", sweep, {}).close()
     before = (tmp_path / "theirs" / "ledger.sqlite").read_bytes()
-    code, message = run_main(capsys, "sweep", "resume", "theirs")
-    assert (code, message.count("\n")) == (2, 1)
-    assert "evil.py:mine runs code" in message
+    assert "evil.py:mine runs code" in refused("sweep", "resume", "theirs")
     assert not (tmp_path / "ran").exists()
     assert (tmp_path / "theirs" / "ledger.sqlite").read_bytes() == before
 
 
 @pytest.mark.usefixtures("grid")
-def test_a_file_of_roles_does_not_choose_a_folder(tmp_path, capsys):
+def test_a_file_of_roles_does_not_choose_a_folder(tmp_path):
     (tmp_path / "roles.yaml").write_text("dynamics: {model: ./weights}")
-    code, message = run_main(capsys, "run", "too", "--model", "none", "--set", "roles=roles.yaml")
-    assert (code, message.count("\n")) == (2, 1)
+    message = refused("run", "too", "--model", "none", "--set", "roles=roles.yaml")
     assert "--role-model dynamics=./weights" in message
 
 
-def test_an_index_does_not_choose_its_encoder(tmp_path, capsys):
+def test_an_index_does_not_choose_its_encoder(tmp_path):
     theirs = tmp_path / "encoder"
     theirs.mkdir()
     (theirs / "config.json").write_text("{}")
@@ -226,10 +215,7 @@ def test_an_index_does_not_choose_its_encoder(tmp_path, capsys):
     )
     index.add(["a"], np.array([[1.0, 0.0]], np.float32), [None])
     index.save(tmp_path / "theirs")
-    code, message = run_main(capsys, "index", "search", tmp_path / "theirs", "text")
-    assert (code, message.count("\n")) == (1, 1)
-    assert "if you trust it, name it with --model: {'name': '" in message
-    assert (
-        run_main(capsys, "index", "search", tmp_path / "theirs", "text", "--model", theirs)[0] == 1
-    )
+    search = "index", "search", tmp_path / "theirs", "text"
+    assert "if you trust it, name it with --model: {'name': '" in refused(*search, code=1)
+    assert invoke(*search, "--model", theirs).exit_code == 1
     assert not (tmp_path / "ran").exists()

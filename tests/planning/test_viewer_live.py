@@ -7,7 +7,7 @@ import socket
 from dataclasses import replace
 
 import pytest
-from command_line import invoke
+from command_line import refused
 from report_ledgers import PROVENANCE, result_of, trial_of, write_ledger
 from viewer_servers import serving
 from viewer_sweeps import HOSTILE, several_worlds
@@ -188,12 +188,8 @@ def test_what_cannot_be_shown_is_refused(folder, tmp_path, monkeypatch):
         taken.listen()
         port = taken.getsockname()[1]
         monkeypatch.setattr(view_sweep.os, "nice", lambda _: None)
-        ended = invoke("view", folder, "--live", "--port", port)
-    assert ended.exit_code == 2
-    assert f"--port {port} cannot be used (Address already in use): name another" in ended.stderr
-    ended = invoke("view", tmp_path, "--live")
-    assert (ended.exit_code, "there is no ledger" in ended.stderr) == (1, True)
+        line = refused("view", folder, "--live", "--port", port)
+    assert f"--port {port} cannot be used (Address already in use): name another" in line
+    assert "there is no ledger" in refused("view", tmp_path, "--live", code=1)
     monkeypatch.setattr(view_sweep, "find_spec", lambda name: None)
-    ended = invoke("view", folder, "--live")
-    assert ended.exit_code == 2
-    assert "pip install 'llm-planning[viewer]'" in ended.stderr
+    assert "pip install 'llm-planning[viewer]'" in refused("view", folder, "--live")
