@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import sys
 from dataclasses import dataclass
 
@@ -34,6 +35,13 @@ def invoke(*arguments, typed=None):
     finally:
         sys.stdin = stdin
     return Ended(code, out.getvalue(), err.getvalue())
+
+
+def answer(*arguments):
+    """What a command answers with `--json`: its last line, as values."""
+    ended = invoke(*arguments, "--json")
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
 def refused(*arguments, code=2):

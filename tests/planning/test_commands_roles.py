@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from command_line import answer, refused
 from command_line import invoke as command
-from command_line import refused
 from parity_exercises import ParityMaker, exercises, number_in, only, parity, written
 from served_models import serve
 
@@ -18,6 +18,7 @@ from llm_serving.errors import ServingError
 from llm_serving.request import Taught
 
 TAUGHT = Taught(roles=("reward",), words_sha256=("a1",))
+MEASURE = ("roles", "measure", "minecraft")
 ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
 
 
@@ -50,9 +51,8 @@ def right_by_hand(role, count):
 
 
 def test_every_role_is_measured_and_kept(served, tmp_path):
-    ended = invoke("minecraft", "--questions", "40", "--json")
-    assert (ended.exit_code, served.asked) == (0, 40 * len(ROLES)), ended.stderr
-    printed = json.loads(ended.stdout)
+    printed = answer(*MEASURE, "--questions", "40")
+    assert served.asked == 40 * len(ROLES)
     assert {key: printed[key] for key in ("domain", "model", "seed")} == {
         "domain": "minecraft",
         "model": "smollm2-135m-instruct",
@@ -80,23 +80,20 @@ def test_every_role_is_measured_and_kept(served, tmp_path):
 
 
 def test_the_same_measurement_is_read_again_and_another_one_asks_only_what_is_new(served):
-    first = json.loads(
-        invoke("minecraft", "--role", "reward", "--questions", "10", "--json").stdout
-    )
+    reward = *MEASURE, "--role", "reward", "--questions"
+    first = answer(*reward, "10")
     assert served.asked == 10
-    again = json.loads(
-        invoke("minecraft", "--role", "reward", "--questions", "10", "--json").stdout
-    )
+    again = answer(*reward, "10")
     assert (again, served.asked) == (first, 10)
-    more = json.loads(invoke("minecraft", "--role", "reward", "--questions", "30", "--json").stdout)
+    more = answer(*reward, "30")
     assert more["folder"] != first["folder"]
     # The first questions are the same ones, and the response cache has their answers.
     assert served.asked == 30
 
 
 def test_two_models_get_the_same_questions(served):
-    arguments = ("minecraft", "--role", "reward", "--questions", "10", "--json")
-    first, second = (json.loads(invoke(*arguments, "--model", name).stdout) for name in ("m", "n"))
+    reward = *MEASURE, "--role", "reward", "--questions", "10"
+    first, second = (answer(*reward, "--model", name) for name in ("m", "n"))
     hashes = []
     for printed in (first, second):
         with Ledger.open(Path(printed["folder"])) as ledger:
@@ -171,14 +168,13 @@ def test_search_at_a_model_s_own_rates_without_the_model(served, tmp_path):
     assert set(kept["termination"]["rates"]) == {"done", "not done"}
     asked = served.asked
     run = ("run", "too", "--task", "cook-meat", "--model", "none", "--set", f"roles={file}")
-    planned = command(*run, "--json")
-    assert (planned.exit_code, served.asked) == (0, asked), planned.stderr
-    printed = json.loads(planned.stdout)
+    printed = answer(*run)
+    assert served.asked == asked
     assert printed["usage"]["total"]["calls"] == 0
     oracles = {rule["role"]: rule["oracle"] for rule in printed["oracles"]}
     assert oracles["feasibility"] == {**kept["feasibility"], "unit": "answer"}
     assert oracles["propose"]["rate"] == kept["propose"]["rate"]
-    assert json.loads(command(*run, "--json").stdout)["plan"] == printed["plan"]
+    assert answer(*run)["plan"] == printed["plan"]
     other = command("run", "cot", *run[2:])
     assert other.exit_code == 1
     assert "decompose" not in kept
@@ -230,9 +226,8 @@ def test_only_roles_measure_measures(served, tmp_path):
         "name: compare\nplanners: measure\ndomain: minecraft\ntasks: [cook-meat]\nretries: 0\n"
         "settings: {role: [reward, repair], questions: 6}\n"
     )
-    ended = command("sweep", "run", file, "--json")
-    printed = json.loads(ended.stdout)
+    printed = answer("sweep", "run", file)
     assert (printed["done"], printed["failed"], served.asked) == (0, 2, 0)
-    status = json.loads(command("sweep", "status", "sweeps/compare", "--json").stdout)
+    status = answer("sweep", "status", "sweeps/compare")
     assert all("measure with `llm-planning roles measure`" in error for error in status["errors"])
     assert command("run", "measure", "--domain", "minecraft", "--model", "none").exit_code == 2

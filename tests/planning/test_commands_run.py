@@ -5,8 +5,8 @@ import json
 import re
 
 import pytest
+from command_line import answer, refused
 from command_line import invoke as command
-from command_line import refused
 
 from llm_planning import model_configs
 from llm_planning.environments.textgame.trapdoor import TrapDoor
@@ -65,9 +65,7 @@ def test_every_planner_reports_in_one_json_line(opened, monkeypatch, planner):
     settings = SMALL if "k" in PLANNERS[planner].settings.known_keys() else ("--set", "attempts=2")
     if planner == "react-action":
         monkeypatch.setitem(SCRIPT, "propose", SCRIPT["decompose"])
-    result = invoke(planner, "--task", "milk-a-cow", "--json", *settings)
-    assert result.exit_code == 0, result.output
-    report = json.loads(result.stdout.splitlines()[-1])
+    report = answer("run", planner, "--task", "milk-a-cow", *settings)
     executed = {"executions"} if "executions" in report["metrics"] else set()
     about = {"planner", "domain", "task", "goal", "model", "oracles", "seconds", "usage", "verdict"}
     assert set(report) == about | {"success", "metrics", "plan", "steps", "text"} | executed
@@ -122,7 +120,7 @@ def test_more_is_seen_when_asked_for(opened):
     ],
 )
 def test_what_the_world_said_of_each_step_stands_there_once(arguments, step, verdict):
-    report = json.loads(invoke(*arguments, "--model", "none", "--json").stdout)
+    report = answer("run", *arguments, "--model", "none")
     printed = invoke(*arguments, "--model", "none").stdout
     assert step in printed
     assert verdict in printed
@@ -133,15 +131,14 @@ def test_what_the_world_said_of_each_step_stands_there_once(arguments, step, ver
 
 def test_two_models_share_the_roles(opened):
     others = [f"--role-model={role}=two" for role in ("dynamics", "reward", "termination")]
-    result = invoke("too", *SMALL, "--model", "one", *others, "--json")
-    assert result.exit_code == 0, result.output
+    report = answer("run", "too", *SMALL, "--model", "one", *others)
     roles = {name: {request.role for request in opened[name].requests} for name in opened}
     assert roles == {
         "one": {"propose", "feasibility"},
         "two": {"dynamics", "reward", "termination"},
     }
-    calls = json.loads(result.stdout.splitlines()[-1])["usage"]["total"]["calls"]
-    assert calls == sum(len(engine.requests) for engine in opened.values())
+    calls = sum(len(engine.requests) for engine in opened.values())
+    assert report["usage"]["total"]["calls"] == calls
 
 
 def test_a_trace_is_written_whole(opened, tmp_path):
@@ -239,9 +236,8 @@ def test_a_file_to_save_in_that_will_not_do(opened, tmp_path, planner, file, cod
 
 
 def test_no_model_is_asked_for_in_pythons_word():
-    run = "walkthrough", "--task", "trap-door", "--json"
-    spelt = [invoke(*run, "--model", name).stdout for name in ("none", "None")]
-    first, second = (json.loads(text) for text in spelt)
+    run = "run", "walkthrough", "--task", "trap-door"
+    first, second = (answer(*run, "--model", name) for name in ("none", "None"))
     assert first["plan"] == second["plan"]
 
 
@@ -251,9 +247,9 @@ def test_an_unknown_model_is_named():
 
 
 def test_lists():
-    planners = json.loads(invoke("--list", "--json").stdout)
+    planners = answer("run", "--list")
     assert {row["name"] for row in planners} == set(PLANNERS)
-    rows = json.loads(invoke("too", "--list", "--json").stdout)
+    rows = answer("run", "too", "--list")
     assert {"kind": "setting", "name": "gamma", "default": "0.95"} in rows
     assert sum(row["kind"] == "task of minecraft" for row in rows) == 9
     assert "milk-a-cow" in invoke("too", "--list").stdout
@@ -290,9 +286,9 @@ def test_what_packages_announce_is_listed(tmp_path, monkeypatch):
     assert "not listed: lost (their_things:lost of their 1) fails: Attrib" in listed.stderr
     assert "not listed: bare (their_things:stroll of their 1) is not a domain" in listed.stderr
     assert "stroll" in invoke("--list").stdout
-    rows = json.loads(invoke("stroll", "--list", "--json").stdout)
+    rows = answer("run", "stroll", "--list")
     assert {"kind": "task of hall", "name": "north", "default": ""} in rows
     assert {"kind": "setting in hall", "name": "doors", "default": "2"} in rows
-    rows = json.loads(invoke("uct", "--domain", "hall", "--list", "--json").stdout)
+    rows = answer("run", "uct", "--domain", "hall", "--list")
     assert {"kind": "setting", "name": "doors", "default": "2"} in rows
     assert "stroll" in invoke().stderr

@@ -1,7 +1,6 @@
 """`llm-planning sweep`, on scripted answers."""
 
 import csv
-import json
 import os
 import pickle
 import signal
@@ -13,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from command_line import answer, refused
 from command_line import invoke as command
-from command_line import refused
 from served_models import ONE_OPTION, serve
 
 import llm_planning.commands.sweep_running as sweep_module
@@ -61,14 +60,14 @@ def test_a_sweep_runs_and_its_results_are_shown_and_exported(served, file, tmp_p
     result = invoke("run", file)
     assert result.exit_code == 0, result.output
     assert "small: all 12 trials finished; 12 done and 0 failed" in result.stdout
-    state = json.loads(invoke("status", "sweeps/small", "--json").stdout)
+    state = answer("sweep", "status", "sweeps/small")
     assert (state["total"], state["done"], state["left"]) == (12, 12, 0)
     assert state["calls"] == 12
-    report = json.loads(invoke("report", "sweeps/small", "--json").stdout)
+    report = answer("sweep", "report", "sweeps/small")
     assert [group["by"]["settings.d"] for group in report["groups"]] == [2, 3]
     assert [group["done"] for group in report["groups"]] == [6, 6]
     assert report["groups"][0]["calls"]["value"] == 1
-    by_task = json.loads(invoke("report", "sweeps/small", "--by", "task", "--json").stdout)
+    by_task = answer("sweep", "report", "sweeps/small", "--by", "task")
     assert [group["by"]["task"] for group in by_task["groups"]] == ["milk-a-cow", "cook-meat"]
     assert "milk-a-cow" in invoke("report", "sweeps/small", "--by", "task").stdout
     assert invoke("export", "sweeps/small", "--out", tmp_path / "all.csv").exit_code == 0
@@ -85,7 +84,7 @@ def test_a_report_tells_the_model_and_the_rules_apart(tmp_path, monkeypatch):
         "tasks: trap-door, seeds: 2, settings: {roles: [llm, rules]}}"
     )
     assert invoke("run", file).exit_code == 0
-    groups = json.loads(invoke("report", "sweeps/who", "--json").stdout)["groups"]
+    groups = answer("sweep", "report", "sweeps/who")["groups"]
     by = [(group["by"]["settings.roles"], group["done"]) for group in groups]
     assert by == [("llm", 2), ("rules", 2)]
     with Ledger.open(tmp_path / "sweeps" / "who") as ledger:
@@ -96,9 +95,7 @@ def test_a_report_tells_the_model_and_the_rules_apart(tmp_path, monkeypatch):
 
 def test_a_second_run_has_nothing_to_do_and_loads_no_model(served, file):
     assert invoke("run", file).exit_code == 0
-    result = invoke("run", file, "--json")
-    assert result.exit_code == 0, result.output
-    printed = json.loads(result.stdout)
+    printed = answer("sweep", "run", file)
     assert (printed["total"], printed["kept"], printed["done"]) == (12, 12, 0)
     assert len(served.configs) == 1
 
@@ -123,9 +120,7 @@ def test_with_the_cache_a_sweep_run_twice_is_identical_and_asks_nothing(served, 
 
 def test_models_take_turns(served, file, tmp_path):
     file.write_text(SWEEP + "model: [smollm2-135m-instruct, qwen2.5-7b-instruct]\n")
-    result = invoke("run", file, "--no-cache", "--json")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["done"] == 24
+    assert answer("sweep", "run", file, "--no-cache")["done"] == 24
     assert len(served.configs) == 2
     assert [len(engine.requests) for engine in served.engines] == [12, 12]
     with Ledger.open(tmp_path / "sweeps" / "small") as ledger:
@@ -143,7 +138,7 @@ def test_failing_trials_are_told_and_stop_nothing(served, file):
     result = invoke("run", file, "--no-cache")
     assert result.exit_code == 0, result.output
     assert "6 done and 6 failed" in result.stdout
-    state = json.loads(invoke("status", "sweeps/small", "--json").stdout)
+    state = answer("sweep", "status", "sweeps/small")
     assert state["errors"] == {"ValueError: no cow": 6}
     assert "6 x ValueError: no cow" in invoke("status", "sweeps/small").stdout
     assert served.asked == 6 + 2 * 6
@@ -179,14 +174,11 @@ def test_a_full_disk_ends_the_sweep_and_says_what_is_kept(served, file, monkeypa
     assert "error: the disk is full" in result.stderr
     assert "3 of 12 trials are recorded" in result.stderr
     monkeypatch.setattr(Ledger, "record", record)
-    resumed = invoke("resume", "sweeps/small", "--no-cache", "--json")
-    assert json.loads(resumed.stdout)["kept"] == 3
+    assert answer("sweep", "resume", "sweeps/small", "--no-cache")["kept"] == 3
 
 
 def test_a_dry_run_lists_and_estimates_and_records_nothing(served, file, tmp_path):
-    result = invoke("run", file, "--dry-run", "--samples", "2", "--json")
-    assert result.exit_code == 0, result.output
-    printed = json.loads(result.stdout)
+    printed = answer("sweep", "run", file, "--dry-run", "--samples", "2")
     assert printed["total"] == len(printed["trials"]) == 12
     assert printed["kinds"] == [
         {"planner": "cot", "d": 2, "tasks": 2, "trials": 6},
@@ -286,7 +278,7 @@ def test_an_interrupted_sweep_leaves_cleanly_and_goes_on(served, file, number, o
     assert "4 of 12 trials are recorded" in result.stderr
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     served.delay = None
-    assert json.loads(invoke("resume", "sweeps/small", "--no-cache", "--json").stdout)["kept"] == 4
+    assert answer("sweep", "resume", "sweeps/small", "--no-cache")["kept"] == 4
 
 
 def test_ray_workers_open_what_this_process_would(served, file, monkeypatch):
@@ -300,9 +292,7 @@ def test_ray_workers_open_what_this_process_would(served, file, monkeypatch):
     monkeypatch.setattr(RayPool, "open", open_here)
     arguments = ("--executor", "ray", "--ray-workers", "2", "--concurrency", "3", "--no-cache")
     with worker:
-        result = invoke("run", file, *arguments, "--json")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["done"] == 12
+        assert answer("sweep", "run", file, *arguments)["done"] == 12
     assert (opened["workers"], opened["address"], opened["cpus_per_worker"]) == (2, None, 8)
 
 

@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from command_line import invoke, refused
+from command_line import answer, invoke, refused
 from report_ledgers import PROVENANCE, resources, result_of, trial_of, write_ledger
 
 
@@ -41,7 +41,7 @@ def test_lists_tables_with_what_is_measured(here):
 
 
 def test_lists_tables_as_json(here):
-    listed = json.loads(report_paper("too", "--json").stdout)
+    listed = answer("report", "paper", "too")
     tables = {table["name"]: table for table in listed["tables"]}
     assert {"table1", "table2", "table4", "table5", "figure3", "oracles"} <= set(tables)
     assert tables["table2"]["cited"] == []
@@ -72,7 +72,7 @@ def test_reads_an_export_of_the_sweep(swept, here):
     result = report_paper("too", "table2", "--from", "too.parquet")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == whole.replace("(sweeps/too-table2)", "(too.parquet)")
-    read = json.loads(report_paper("too", "table2", "--from", "too.parquet", "--json").stdout)
+    read = answer("report", "paper", "too", "table2", "--from", "too.parquet")
     (of_runs,) = read["provenance"].values()
     assert (of_runs["commit"], of_runs["model.name"]) == ("0123abc", "scripted")
 
