@@ -83,33 +83,29 @@ def test_the_tokenizer_of_the_bundled_model():
         assert part.end(long, None, count) == (place, max(0, min(end, last) - start))
 
 
+class Template(ScriptedEngine):
+    """An engine whose chat template changes the messages."""
+
+    def __init__(self, change):
+        super().__init__({})
+        self.change = change
+
+    def encode(self, prompt):
+        return super().encode(self.change(prompt) if isinstance(prompt, tuple) else prompt)
+
+
+def each(change):
+    return lambda chat: tuple(replace(turn, content=change(turn.content)) for turn in chat)
+
+
 def test_what_a_template_does_to_messages():
-    class Strips(ScriptedEngine):
-        def encode(self, prompt):
-            if isinstance(prompt, tuple):
-                prompt = tuple(
-                    replace(message, content=message.content.strip()) for message in prompt
-                )
-            return super().encode(prompt)
-
-    class Shouts(ScriptedEngine):
-        def encode(self, prompt):
-            if isinstance(prompt, tuple):
-                prompt = tuple(
-                    replace(message, content=message.content.upper()) for message in prompt
-                )
-            return super().encode(prompt)
-
-    class Forgets(ScriptedEngine):
-        def encode(self, prompt):
-            return super().encode(prompt[-1:] if isinstance(prompt, tuple) else prompt)
-
     chat = (Message("user", "  Go. "), Message("user", " Now! "))
     # A header, "Go.", a mark, a header, "Now!".
-    ends = [CachedPart(Strips({})).end(chat, None, count) for count in (1, 2, 4, 5, 6, 8)]
+    strips = CachedPart(Template(each(str.strip)))
+    ends = [strips.end(chat, None, count) for count in (1, 2, 4, 5, 6, 8)]
     assert ends == [(0, 0), (0, 3), (0, 5), (1, 0), (1, 0), (1, 3)]
-    assert CachedPart(Shouts({})).end(chat, None, 5) is None
-    assert CachedPart(Forgets({})).end(chat, None, 5) is None
+    for change in (each(str.upper), lambda chat: chat[-1:]):
+        assert CachedPart(Template(change)).end(chat, None, 5) is None
 
 
 def test_who_cannot_say_it():

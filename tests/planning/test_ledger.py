@@ -333,16 +333,6 @@ def test_a_reader_cannot_record(folder, ledger):
     assert ledger.finished() == frozenset()
 
 
-def test_readers_see_what_is_recorded_at_once_and_hold_nobody_up(folder, ledger):
-    with Ledger.open(folder) as reader:
-        for seed in range(3):
-            rows = reader.rows()
-            ledger.record(result_of(trial_number(seed)), attempt=1, final=True)
-            assert len(list(rows)) == seed + 1
-        assert reader.content_digest() == ledger.content_digest()
-    assert len(ledger.finished()) == 3
-
-
 def test_a_folder_that_cannot_be_written_is_read(folder, ledger, monkeypatch):
     ledger.record(result_of(trial_number(0)), attempt=1, final=True)
     ledger.close()
@@ -350,13 +340,6 @@ def test_a_folder_that_cannot_be_written_is_read(folder, ledger, monkeypatch):
     with Ledger.open(folder) as reader:
         assert reader.finished() == {trial_number(0).key}
     assert {entry.name for entry in folder.iterdir()} == {LEDGER_FILE, "ledger.lock", "traces"}
-
-
-def test_a_ledger_that_is_closed_is_one_file(folder, ledger):
-    ledger.record(failure_of(trial_number(0)), attempt=1, final=True)
-    ledger.close()
-    Ledger.open(folder).close()
-    assert {entry.name for entry in folder.iterdir()} == {LEDGER_FILE, "ledger.lock"}
 
 
 @pytest.mark.parametrize("name", ["/{}", "{}/file:a", "{}/a?mode=memory", "{}/a%20#b", "é"])

@@ -172,13 +172,6 @@ def test_a_copy_of_a_planner_of_ours_is_another_planner(tmp_path):
     assert spec.name == name
 
 
-def test_a_helper_that_was_edited_is_read_anew(file):
-    assert find_domain(f"{file}:Walk").settings.read({}).to_json() == {"steps": 5}
-    units = file.parent / "parts" / "units.py"
-    units.write_text("LONG = 7\n")
-    assert find_domain(f"{file}:Walk").settings.read({}).to_json() == {"steps": 7}
-
-
 def in_folders(tmp_path, **helpers):
     """A file w.py in each folder, which has a name of its helper at once and later."""
     for folder, text in helpers.items():
