@@ -18,10 +18,11 @@ from any_domain_worlds import (
 )
 from cooking_kitchens import PAPER_KITCHENS
 
-from llm_planning.domain import is_won, observed, settled
+from llm_planning.domain import Advises, RollsOut, is_won, observed, settled
 from llm_planning.environments.bridges import bridge
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.execution.episode import execute
+from llm_planning.planners.any_domain.search_agents import uniform_rollout
 
 STEPS = 12
 
@@ -187,6 +188,26 @@ async def test_what_a_world_can_do_beyond_that_fits(world):
             assert drawn == again
             assert await settled(world.step(drawn, action, Random(1)))
             history = (*history, (action, step.observation))
+
+
+async def test_a_fast_rollout_is_the_one_of_step_by_step(world):
+    if not isinstance(world, RollsOut):
+        pytest.skip("its rollouts go step by step")
+    states = [step.state async for _, _, _, step in walk(world, 0)]
+    states.append(await settled(world.start(0)))
+    if isinstance(world, Advises):
+        # Random actions alone would hardly ever be rewarded.
+        while plan := await settled(world.advise(states[-1])):
+            states.append((await settled(world.step(states[-1], plan[0], Random(0)))).state)
+    returns = set()
+    # The last state but one is a step before a goal.
+    for seed, state in enumerate([*states * 5, *states[-2:] * 40]):
+        rng, again = Random(seed), Random(seed)
+        value = world.rollout(state, rng, gamma=0.9, depth=30)
+        assert value == await uniform_rollout(world, state, again, gamma=0.9, depth=30)
+        assert rng.getstate() == again.getstate()
+        returns.add(value)
+    assert len(returns) > 1
 
 
 @pytest.mark.parametrize(
