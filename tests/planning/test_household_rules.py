@@ -119,8 +119,7 @@ def test_an_impossible_action_says_why(kitchen, before, action, why):
     assert why in rules.after(state, action)
 
 
-@pytest.mark.parametrize("home", ["seen", "unseen"])
-@pytest.mark.parametrize("hands", [1, 2])
+@pytest.mark.parametrize(("home", "hands"), [("seen", 1), ("unseen", 2)])
 def test_the_possible_actions_are_those_that_change_the_state(home, hands):
     task = own_task(home, "two plates in the dishwasher and an apple in the fridge", hands=hands)
     rules = task.rules

@@ -221,15 +221,6 @@ def test_the_tasks_are_those_of_the_papers():
     assert PLAINS.inventory == {}
 
 
-@pytest.mark.parametrize(("reading", "name"), PLANS)
-def test_no_task_is_done_at_once(reading, name):
-    world, task = WORLDS[reading], EVERY_TASK[name]
-    last = option(PLANS[reading, name][-1])
-    assert world.feasible(task.start, last)
-    assert not world.done(task.start, last)
-    assert not world.achieved(task.start, task)
-
-
 def test_a_death_is_not_met_again_and_again():
     """A player begins again at another place, so that the same death does not recur for ever."""
     weak = replace(PLAINS, time="midnight", health=0.5, hunger=10.0)

@@ -1,7 +1,6 @@
 """Which game a task and its settings name; players who share it; what is on disk, and when."""
 
 import asyncio
-import importlib.util
 import sqlite3
 from contextlib import AsyncExitStack, contextmanager
 
@@ -159,8 +158,7 @@ def made(monkeypatch):
 @pytest.fixture
 def story(tmp_path, monkeypatch):
     """A story file that Jericho is made to support."""
-    if importlib.util.find_spec("jericho") is None:
-        pytest.skip("Jericho is not installed: pip install 'llm-planning[textgames]'")
+    pytest.importorskip("jericho")
     toy = write_toy(tmp_path)
     monkeypatch.setattr(jericho_games, "read_story", lambda file: toy)
     return toy.file

@@ -107,7 +107,7 @@ def test_snapshots_are_never_written(simple):
     assert [array.tobytes() for array in start.machine[:2]] == before
 
 
-@pytest.mark.parametrize("command", ["look", "open", "xyzzy", "go up", "inventory", "wait", ""])
+@pytest.mark.parametrize("command", ["look", "open", "go up", "wait", ""])
 def test_what_changes_nothing_leaves_the_snapshot(simple, command):
     """Not even the parser's question, which would take the next action for an answer."""
     interpreter, start, *_ = simple
