@@ -94,12 +94,6 @@ def test_the_towers_are_those_of_hanoi(hanoi, discs, shortest):
     assert [levels[i] for i in range(4)] == {1: [1, 2, 0, 0]}.get(discs, [1, 2, 2, 4])
 
 
-def test_an_impossible_move_changes_nothing(hanoi):
-    step = hanoi(3).step("AAA", "move disc 2 to peg B", None)
-    assert (step.state, step.done) == ("AAA", False)
-    assert step.obstacle == "that disc is not on top, or the one below is smaller"
-
-
 def test_the_towers_are_described(hanoi):
     assert hanoi(3).describe("CBA") == (
         "Peg A, from the top: [3]\nPeg B, from the top: [2]\nPeg C, from the top: [1]"

@@ -7,7 +7,6 @@ import pytest
 from command_line import invoke
 from household_homes import FLAT
 
-from llm_planning.environments.household.domain import HouseholdSettings
 from llm_planning.registry import find_domain, find_planner
 from llm_planning.running import fitting_domains
 
@@ -106,18 +105,3 @@ def test_who_plans_at_home():
         ended = invoke("run", name, "--domain", "household", "--model", "none")
         assert ended.exit_code == 2
         assert re.search(r"needs a domain that .*; household does not", ended.stderr)
-
-
-def test_settings_have_one_source():
-    assert HouseholdSettings.read({"class": "comp", "hands": "2"}).to_json() == {
-        "home": "seen",
-        "class": "comp",
-        "problem": 1,
-        "problem_seed": 1,
-        "goal": "",
-        "hands": 2,
-        "sight": "room",
-        "belief": "uniform",
-        "limit": 30,
-        "home_sha256": "",
-    }

@@ -14,7 +14,6 @@ from llm_planning.environments.household.expert import Expert
 from llm_planning.environments.household.home import BUNDLED, bundled_home, read_home
 from llm_planning.environments.household.tasks import (
     CLASSES,
-    EVALUATED,
     PROMPT_INSTANCES,
     TRAJECTORIES,
     TaskMaker,
@@ -24,6 +23,9 @@ from llm_planning.environments.household.tasks import (
     trajectories,
     trajectory,
 )
+
+EVALUATED = 80
+"""Evaluation tasks of each class and home: 800 in all (Section 3.1)."""
 
 MEANS = dict(zip(CLASSES, (7, 13, 7, 13, 19), strict=True))
 """Class -> the most actions that the expert may need on average."""

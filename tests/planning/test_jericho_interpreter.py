@@ -76,14 +76,6 @@ def test_a_game_begins_with_its_first_score_as_reward(tmp_path):
     assert first.reward + after.reward == after.state.score == 0
 
 
-def test_looking_takes_no_turn(toy):
-    first = toy.begin().state
-    second = toy.step(first, "nothing").state
-    assert toy.look(first) == ("turn 1", "turn 1")
-    assert toy.look(second) == ("turn 2", "turn 2")
-    assert toy.look(first) == ("turn 1", "turn 1")
-
-
 def test_snapshots_cannot_be_written_to(toy):
     memory, stack, *_ = toy.begin().state.parts
     for array in (memory, stack):

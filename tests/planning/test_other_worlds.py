@@ -5,7 +5,7 @@ from other_worlds import NO_DOMAIN, PLAYED, Tried, play, tried
 
 from llm_planning.environments.bridges import bridge
 
-QUICK = ("CliffWalking-v1", "BabyAI-OpenDoor-v0")
+QUICK = ("CliffWalking-v1", "MiniGrid-Unlock-v0")
 """The worlds of `test_domain_contract.py` are not among them."""
 SLOW = (
     *("FrozenLake8x8-v1", "CliffWalkingSlippery-v1", "Taxi-v4", "Blackjack-v1", "CartPole-v1"),

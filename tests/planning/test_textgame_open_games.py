@@ -217,20 +217,6 @@ async def test_worlds_do_not_depend_on_what_others_played(tmp_path, monkeypatch,
             assert (await answers_of(first, "double", "double"))[-1][-1] == ("add add add", "")
 
 
-@pytest.mark.filterwarnings("ignore:.*is not fully supported")
-async def test_a_story_is_the_same_however_it_is_remembered(story):
-    async def walks(remember, state="exact"):
-        settings = GameSettings(game=str(story), remember=remember, state=state)
-        ways = [("s", "random", "t"), ("t", "random"), ("s", "random", "t", "down"), ("zap",)]
-        async with open_game("zork1", settings) as game:
-            return [await answers_of(game, *way) for way in ways]
-
-    plain = await walks("off")
-    for remember in ("memory", "disk", "disk"):
-        assert await walks(remember) == plain
-    assert await walks("memory", "world") == await walks("off", "world")
-
-
 def test_one_game_has_one_key(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "toy.z5").touch()

@@ -39,9 +39,6 @@ TRAINED_COMPOSITIONS: Final = 0.5
 SPLIT_SEED: Final = 1
 """Of the split. Tasks of all seeds share it, so that none is novel by the choice of a seed."""
 
-EVALUATED: Final = 80
-"""Evaluation tasks of each class and home: 800 in all (Section 3.1)."""
-
 TRAJECTORIES: Final = 10_000
 PROMPT_INSTANCES: Final = 200
 """Sizes of the training set and of its subset for prompts (Section 3.1)."""
