@@ -137,7 +137,7 @@ def test_the_shortest_way_wins_a_game_for_one():
     ("id_", "reward", "won"),
     [
         *(("LightsOut-v0", 1.0, True), ("LightsOut-v0", 0.9, False)),
-        *(("Nim-v0", 1.0, True), ("Nim-v0", -1.0, False)),
+        *(("Nim-v0", 1.0, True), ("Nim-v0", 0.0, False)),
         ("Blackjack-v0", 0.4, None),
     ],
 )

@@ -74,7 +74,7 @@ async def test_a_game_for_another_machine_is_compiled_from_its_description(
     assert len(list((tmp_path / "cache" / "games").glob("given-*"))) == 1
 
 
-@pytest.mark.parametrize("content", [None, b"{}", b"\xff"])
+@pytest.mark.parametrize("content", [None, b"[]", b"{}", b"\xff"])
 async def test_without_its_description_a_game_is_a_story_or_refused(brought, content, caplog):
     description = brought.with_suffix(".json")
     description.unlink()

@@ -62,6 +62,7 @@ def test_a_home_of_ones_own(tmp_path):
         ("rooms:", "room:", "rooms is not possible: Field required"),
         ("several:", "sveral:", "sveral={'apple': 2} is not possible: Extra inputs"),
         ("fridge: 3", "fridge: much", "things.food.lie.fridge='much' is not possible: Input"),
+        ("fridge: 3", "fridge: 0", "things.food.lie.fridge=0 is not possible: Input should be gre"),
         ("fridge: 3", "fidge: 3", "things.food.lie: unknown place 'fidge'; did you mean fridge?"),
         ("goals: [fridge", "goals: [shelf", "things.food.goals: unknown place 'shelf'; known: be"),
         ("apple: 2", "plum: 2", "several: unknown thing 'plum'; known: apple"),

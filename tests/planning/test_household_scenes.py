@@ -202,6 +202,10 @@ def twice(values):
     values["nodes"].append(node(11, "desk"))
 
 
+def unknown(values):
+    values["edges"] += edges((20, "UNDER", 11))
+
+
 def dangling(values):
     values["edges"] += edges((20, "ON", 99))
 
@@ -231,6 +235,14 @@ def no_thing(values):
         node["properties"] = [name for name in node["properties"] if name != "GRABBABLE"]
 
 
+def odd_state(values):
+    values["nodes"][3]["states"] = ["AJAR"]
+
+
+def no_number(values):
+    values["nodes"][3]["id"] = "freezer"
+
+
 def escape(values):
     values["nodes"][3]["class_name"] = "\x1b[2J"
 
@@ -244,12 +256,15 @@ def word_of_goals(values):
     [
         (no_nodes, "nodes is not possible: Field required"),
         (twice, "nodes: the id 11 is given twice"),
+        (unknown, "relation_type='UNDER' is not possible"),
         (dangling, "there is no node 99"),
         (cycle, "lies on or inside itself"),
         (huge, "is not possible: List should have at most 5000 items"),
         (no_room, "none has category=Rooms"),
         (nobody, "none has class_name=character"),
         (no_thing, "nothing that can be grabbed lies at a place"),
+        (odd_state, "nodes.3.states.0='AJAR' is not possible"),
+        (no_number, "nodes.3.id='freezer' is not possible"),
         (escape, "nodes.3.class_name='\\x1b[2J' is not possible"),
         (word_of_goals, "the name 'cup on plate' has the word 'on'"),
     ],

@@ -44,7 +44,6 @@ def test_what_is_trained():
     ]
     assert split.compositions < set(possible)
     assert len(split.compositions) == pytest.approx(0.5 * len(possible), rel=0.03)
-    assert split_of(home) == split != split_of(home, seed=2)
 
 
 @pytest.mark.parametrize(("home", "name"), zip(cycle(BUNDLED), CLASSES, strict=False))

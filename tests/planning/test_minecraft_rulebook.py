@@ -169,6 +169,10 @@ def test_impossible_rules():
     [
         ("{", "EOF while parsing"),
         (
+            '{"rules": {"a": {"action": "mine", "source": "x", "makes": "2"}}}',
+            "rules.a.makes: Input should be a valid integer",
+        ),
+        (
             '{"rules": {"a": {"action": "mine", "source": "x", "drops": 2}}}',
             "rules.a.drops: Extra inputs",
         ),

@@ -235,6 +235,7 @@ async def test_the_oracle_at_the_rates_quoted_of_gpt_4(digits, rate):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
+        ({"digits": 0}, "setting digits=0 is not possible"),
         ({"digits": 6}, "setting digits=6 is not possible"),
         ({"digit": 2}, "unknown setting 'digit'; did you mean digits"),
         ({"roles": "nobody.yaml"}, "roles"),

@@ -108,6 +108,9 @@ def test_mining(block, tool, text, gained):
         ("stone", "wooden_sword", "a wooden_pickaxe or better"),
         ("iron_ore", "wooden_pickaxe", "a stone_pickaxe or better"),
         ("iron_ore", "golden_pickaxe", "a stone_pickaxe or better"),
+        ("lapis_ore", "golden_pickaxe", "a stone_pickaxe or better"),
+        ("granite", "wooden_axe", "a wooden_pickaxe or better"),
+        ("furnace", "wooden_axe", "a wooden_pickaxe or better"),
         ("seagrass", "iron_pickaxe", "shears"),
         ("gold_ore", "stone_pickaxe", "an iron_pickaxe or better"),
         ("obsidian", "iron_pickaxe", "a diamond_pickaxe"),
@@ -244,6 +247,8 @@ def test_placing_and_taking_up_again():
     [
         # Two attacks of 0.5 each, 4 to half a drumstick.
         ("kill 2 cow", {}, "cow", {"beef": (2, 6), "leather": (0, 4)}, 19.75),
+        ("kill 2 pig", {}, "pig", {"porkchop": (2, 6)}, 19.75),
+        ("kill 2 chicken", {}, "chicken", {"chicken": (2, 2), "feather": (0, 4)}, 19.75),
         ("kill 2 sheep", {}, "sheep", {"mutton": (2, 4), "white_wool": (2, 2)}, 19.75),
         ("shear 1 sheep", SHEARS, "sheep", {"white_wool": (1, 3)}, 20),
         ("shear 1 white_wool", SHEARS, "sheep", {"white_wool": (1, 3)}, 20),

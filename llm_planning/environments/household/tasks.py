@@ -81,13 +81,13 @@ def pairs_of(home: Home) -> tuple[Pair, ...]:
 
 
 @cache
-def split_of(home: Home, seed: int = SPLIT_SEED) -> Split:
+def split_of(home: Home) -> Split:
     """Draws what is trained in a home.
 
     Every thing and every place of the pairs keeps a trained pair, so that what is novel about a
     pair is never its thing or its place.
     """
-    rng = Random(f"household split {seed}")
+    rng = Random(f"household split {SPLIT_SEED}")
     pairs = pairs_of(home)
     trained = set(pairs)
     for pair in rng.sample(pairs, len(pairs)):
