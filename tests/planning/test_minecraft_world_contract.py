@@ -1,6 +1,6 @@
-"""What every `World` promises: the text world, its clones, changed ones, and each controller."""
+"""What every `World` promises: the text world, and each controller."""
 
-from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -16,33 +16,15 @@ VERBS = ("mine", "craft", "smelt")
 STATIONS = {"crafting_table": 1, "furnace": 1}
 
 
-def fresh():
+def text_world():
     return TextWorld(BOOK, goals=GOALS_120)
 
 
-def cloned():
-    world = fresh()
-    world.step("mine", "logs")
-    clone = world.clone()
-    clone.reset()
-    return clone
+def controlled(profile):
+    return SimulatedWorld(text_world(), profile=profile, seed=0, horizon=10**9, patience=600)
 
 
-def changed():
-    """A world that began under a rule for sticks that no longer holds."""
-    stick = replace(BOOK.rule("stick"), action="mine", consumed={"logs": 1})
-    world = TextWorld(BOOK.replaced([stick]), goals=GOALS_120)
-    world.change(BOOK)
-    return world
-
-
-def controlled(text, profile):
-    return SimulatedWorld(text, profile=profile, seed=0, horizon=10**9, patience=600)
-
-
-MAKERS = {"fresh": fresh, "cloned": cloned, "changed": changed} | {
-    profile: lambda profile=profile: controlled(changed(), profile) for profile in PROFILES
-}
+MAKERS = {"text world": text_world} | {name: partial(controlled, name) for name in PROFILES}
 
 
 @pytest.fixture(params=MAKERS)
