@@ -73,8 +73,9 @@ def test_advice_is_what_is_missing():
     assert world.describe(Writing(12, 34, "0")) == "12 x 34 = 0___ (4 digits in all, 1 is written)"
 
 
-async def test_a_planner_of_every_domain_writes_with_the_rules():
-    outcome = await run("react", digits=2, roles="rules", seed=3)
+@pytest.mark.parametrize("planner", ["react", "puct"])
+async def test_planners_of_every_domain_write_with_the_rules(planner):
+    outcome = await run(planner, digits=2, roles="rules", seed=3)
     assert outcome.success
     assert len(outcome.plan) == 4
 
