@@ -69,9 +69,7 @@ WORLDS = {
     "blocks in a hand": of_the_catalogue("blocksworld", "four-blocks", rules="standard"),
     "multiplication": of_the_catalogue("multiplication", "product", digits=3),
     "home": of_the_catalogue("household", "rearrange"),
-    "home with two hands": of_the_catalogue("household", "rearrange", hands=2, home="unseen"),
     "home in full sight": of_the_catalogue("household", "rearrange", sight="full"),
-    "items": of_the_catalogue("minecraft-items", "wooden_pickaxe"),
     "items by unusual rules": of_the_catalogue("minecraft-items", "furnace", **UNUSUAL),
     "sets of items": of_the_catalogue("minecraft-goals", "wood", verbs=15, **UNUSUAL),
     "kitchen": lambda: PAPER_KITCHENS.open("cook-a-meal", PAPER_KITCHENS.settings.read({})),
@@ -81,11 +79,9 @@ WORLDS = {
     "generated game": of_the_catalogue("textgame", "simple", remember="memory"),
     "frozen lake": of_others("gymnasium:FrozenLake-v1"),
     "blackjack": of_others("gymnasium:Blackjack-v1"),
-    "taxi": of_others("gymnasium:Taxi-v4"),
     "pole": of_others("gymnasium:CartPole-v1"),
     "key and door": of_others("gymnasium:MiniGrid-DoorKey-5x5-v0", sight="full"),
     "moving obstacles": of_others("gymnasium:MiniGrid-Dynamic-Obstacles-5x5-v0"),
-    "mission": of_others("gymnasium:BabyAI-GoToObj-v0"),
     "2048": of_others("openspiel:2048"),
     "breakthrough": of_others("openspiel:breakthrough(rows=6,columns=6)", opponent="mcts:20"),
     "dice": of_others("openspiel:backgammon", player=1),
@@ -128,9 +124,8 @@ async def walk(world, seed):
         state = step.state
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_a_world_is_the_same_for_equal_seeds(world, seed):
-    first, again = [[step async for step in walk(world, seed)] for _ in range(2)]
+async def test_a_world_is_the_same_for_equal_seeds(world):
+    first, again = [[step async for step in walk(world, 1)] for _ in range(2)]
     assert first
     assert first == again
 
@@ -219,7 +214,6 @@ async def test_a_fast_rollout_is_the_one_of_step_by_step(world):
         ("trap door remembered", "take crown"),
         ("minecraft", None),
         ("blocks", None),
-        ("items", None),
         ("items by unusual rules", None),
     ],
 )
