@@ -31,12 +31,11 @@ def attempts_of(outcome):
 
 
 @sealed
-@pytest.mark.parametrize("execution", ["skills", "programs"])
 @pytest.mark.parametrize("name", NAMES)
-async def test_programs_carry_out_what_is_planned_until_the_world_is_at_its_goal(name, execution):
-    outcome = await run(name, seed=3, execution=execution)
+async def test_programs_carry_out_what_is_planned_until_the_world_is_at_its_goal(name):
+    outcome = await run(name, seed=3, execution="programs")
     assert outcome.success
-    assert outcome.metrics["execution"] == execution
+    assert outcome.metrics["execution"] == "programs"
     attempts = attempts_of(outcome)
     assert all("async function" in attempt["program"] for attempt in attempts)
     moves = [move["action"] for move in outcome.trace["executions"][0]["moves"]]
@@ -136,14 +135,13 @@ async def test_a_planner_stops_where_the_world_is_at_its_goal():
 
 
 @sealed
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["drip", "drip-react"])
-async def test_skills_and_programs_without_errors_do_what_verbs_do(name, seed):
+async def test_skills_and_programs_without_errors_do_what_verbs_do(name):
     """Until a subtask is done only in part, which verbs leave and an actuator tries again."""
-    direct = await run(name, seed=seed)
+    direct = await run(name)
     moves = [move["action"] for move in direct.trace["execution"]["moves"]]
     for execution in ("skills", "programs"):
-        outcome = await run(name, seed=seed, execution=execution)
+        outcome = await run(name, execution=execution)
         assert {attempt["m"] for attempt in attempts_of(outcome)} == {1}
         assert [move["action"] for move in outcome.trace["executions"][0]["moves"]] == moves
         assert outcome.success is direct.success is True
@@ -171,13 +169,12 @@ async def test_programs_by_rules_without_errors_are_not_blamed():
     assert outcome.metrics["wrong_code"] == 0
 
 
-@pytest.mark.parametrize("execution", ["skills", "programs"])
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_world_without_primitives_refuses_programs_in_one_line(name, execution):
+@pytest.mark.parametrize("name", ["drip", "plan-and-solve"])
+async def test_a_world_without_primitives_refuses_programs_in_one_line(name):
     spec = find_domain("blocksworld")
     world = spec.open("four-blocks", spec.settings.read({"problem": 1}))
-    with pytest.raises(SettingsError, match=rf"^execution={execution}: .*; set execution=direct$"):
-        await run(name, world=world, execution=execution)
+    with pytest.raises(SettingsError, match=r"^execution=programs: .*; set execution=direct$"):
+        await run(name, world=world, execution="programs")
 
 
 def test_the_world_answers_apply_where_programs_act_in_it():

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from parity_exercises import ParityMaker, exercise, exercises, only, parity, written
+from parity_exercises import ParityMaker, exercise, exercises, only, written
 from too_roles import rules_of
 
 from llm_planning.distill.course import Course
@@ -433,10 +433,6 @@ async def test_hashes_do_not_split_a_report(trial):
     records = [result_record(result, attempts=1) for result in results]
     assert len({record["settings.exercises_sha256"] for record in records}) == 2
     assert summary(runs_of(records)).by == ("planner", "settings.role")
-
-
-def test_parity_by_hand():
-    assert [parity(number) for number in (0, 1, 7, 10)] == ["even", "odd", "odd", "even"]
 
 
 def test_the_verdicts_of_exercises_are_the_kinds_of_the_rules():

@@ -87,13 +87,6 @@ def test_sums_are_the_double_sum_and_means_divide_it(rewards, gamma, tail):
     assert chain(by_means(gamma=gamma), rewards, tail)[0] == pytest.approx(means, abs=1e-9)
 
 
-@settings(deadline=None)
-@given(reward=finite, m=st.integers(1, 15), gamma=st.floats(0, 1))
-def test_the_mean_of_a_constant_is_that_constant(reward, m, gamma):
-    q, _ = chain(by_means(gamma=gamma), [reward] * m)
-    assert q == pytest.approx([reward] * m, abs=1e-9)
-
-
 def test_q_is_the_mean_of_the_returns_of_all_visits():
     root, edge = Node(), Edge("a")
     for reward, tail in ((1.0, 2.0), (0.0, 0.0), (4.0, 0.0)):

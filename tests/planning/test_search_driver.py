@@ -199,40 +199,6 @@ async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
         assert any(order != expanded[0] for order in expanded)
 
 
-async def test_width_one_is_the_sequential_algorithm():
-    """The paper's loop, written once more without the driver."""
-    select = HALVED["select"]
-    expected = Node()
-    world = Words(reward_by_word, "abc", 5)
-    for _ in range(40):
-        node, nodes, walked = expected, [expected], []
-        while node.edges:
-            walked.append(select(node, node.edges))
-            node = walked[-1].follow(walked[-1].step)
-            nodes.append(node)
-        while len(walked) < 5:
-            word = "".join(edge.action for edge in walked)
-            node.edges = await world.edges_of(word)
-            walked.append(max(node.edges, key=lambda edge: edge.step.reward))
-            node = walked[-1].follow(walked[-1].step)
-            nodes.append(node)
-        for node in nodes:
-            node.visits += 1
-        for i, edge in enumerate(walked):
-            r_i = sum(0.5**j * later.step.reward for j, later in enumerate(walked[i:]))
-            edge.visits += 1
-            edge.value += (r_i - edge.value) / edge.visits
-    root = Node()
-    await search(root, Words(reward_by_word, "abc", 5), **HALVED, simulations=40)
-    for (depth, ours), (other, theirs) in zip(
-        edges_below(root), edges_below(expected), strict=True
-    ):
-        assert (depth, ours.action, ours.visits) == (other, theirs.action, theirs.visits)
-        assert ours.value == pytest.approx(theirs.value)
-    for ours, theirs in zip(nodes_of(root), nodes_of(expected), strict=True):
-        assert ours.visits == theirs.visits
-
-
 async def test_width_one_makes_no_tasks():
     tasks = set()
 
@@ -256,18 +222,6 @@ async def test_a_dead_end_is_evaluated_at_every_visit():
     root = Node()
     await search(root, World(), **HALVED, simulations=2, width=3)
     assert (root.visits, root.value) == (2, 2.5)
-
-
-async def test_a_tail_counts_behind_the_last_edge():
-    class World(CertainWorld):
-        async def evaluate(self, node, walk):
-            node.edges = [Edge("a", step=Step("a", reward=1.0))]
-            return Evaluation(node.edges, tail=4.0)
-
-    root = Node()
-    await search(root, World(), **HALVED, simulations=1)
-    # R_0 = 1 + 0.5 · 4
-    assert (root.value, root.edges[0].value) == (3.0, 3.0)
 
 
 async def test_an_evaluation_walks_certain_steps_only():

@@ -1,7 +1,7 @@
 """Worlds of chance: outcomes, what is certain, what is legal, when nodes are expanded, how deep."""
 
 import pytest
-from search_worlds import BY_STATE, UCT, ChanceWorld, backed_up, scripted, unmarked
+from search_worlds import BY_STATE, UCT, ChanceWorld, backed_up, scripted
 
 from llm_planning.domain import Step
 from llm_planning.search import (
@@ -277,35 +277,3 @@ async def test_nothing_is_done_at_a_depth_limit_of_zero():
     world = ChanceWorld(coin)
     await search(root, world, **UCT, simulations=3, max_depth=0)
     assert (root.visits, root.edges, world.expanded, world.evaluated) == (3, None, [], [])
-
-
-async def test_outcomes_that_cannot_be_told_apart_are_refused_with_the_remedy():
-    def unhashable(state, action, rng):
-        return Step([rng.random()])
-
-    root = Node()
-    with pytest.raises(TypeError, match=r"'a' cannot be told apart.*give the step an `observ"):
-        await search(root, ChanceWorld(unhashable), **UCT, simulations=2)
-    assert root.visits == 1
-    assert unmarked(root)
-
-
-async def test_certain_states_need_not_be_hashable():
-    world = ChanceWorld(
-        lambda state, action, rng: Step([*state, action]), root=lambda rng: ["start"]
-    )
-    root = Node()
-    await search(root, world, **UCT, simulations=20)
-    assert sum(edge.visits for edge in root.edges) == 19
-
-
-async def test_max_depth_counts_from_the_root_of_each_search():
-    # A tree that was cut at depth 1 goes on from there when the real world has moved on.
-    world = ChanceWorld(lambda state, action, rng: Step(state + action))
-    root = Node()
-    await search(root, world, **UCT, simulations=5, max_depth=1)
-    after = advance(root, "a", Step("sa"))
-    assert (after.edges, after.visits) == (None, 2)
-    world.root = lambda rng: "sa"
-    await search(after, world, **UCT, simulations=5, max_depth=1)
-    assert [edge.visits for edge in after.edges] == [2, 2]

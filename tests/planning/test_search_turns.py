@@ -412,9 +412,3 @@ def test_by_its_name():
         *("--set", "against=best", "--set", "opponent=mcts:50", "--set", "simulations=100"),
     )
     assert ended.exit_code == 0, ended.stderr
-    hidden = invoke(
-        *("run", "uct", "--domain", "openspiel:kuhn_poker", "--model", "none"),
-        *("--set", "against=best", "--set", "sight=full"),
-    )
-    assert hidden.exit_code == 1
-    assert "hides something, which an opponent in the tree would see" in hidden.stderr

@@ -139,15 +139,6 @@ def test_questions_about_one_state_begin_alike():
     assert len({exercise.prompt[0] for exercise in drawn}) == 1
 
 
-def test_the_general_words_are_those_of_the_planner():
-    general = OptionExercises(MinecraftTeacher(), words="general")
-    exercise = general.about_one_state(Random(1), roles=["feasibility"], held_out=False)[0]
-    assert (
-        "You check whether a player of Minecraft can carry out an option"
-        in exercise.prompt[0].content
-    )
-
-
 def test_some_questions_are_about_the_start_and_the_options_since(by_role):
     for role in set(ROLES) - {"dynamics"}:
         ways = Counter(exercise.kinds[STATE] for exercise in by_role[role])

@@ -1,6 +1,5 @@
 """Tree of Options from scripted answers: golden trees, calls and their order."""
 
-import asyncio
 import json
 import random
 import re
@@ -241,15 +240,6 @@ async def test_an_end_that_was_opened_again_is_undone_with_its_simulation(width)
     assert root.visits == 4
 
 
-async def test_termination_is_never_asked_of_the_root_nor_again_at_depth_d():
-    # Iterations 2 and 3 end at a leaf at depth d, which was asked in iteration 1.
-    _, engine = await plan(iter=3)
-    # No inventory is empty: every state asked about is behind an option.
-    asked = [last_message(request) for request in engine.requests if request.role == "termination"]
-    assert len(asked) == 3
-    assert not [text for text in asked if "Inventory (0/36)" in text]
-
-
 @pytest.mark.parametrize("name", ["too-no-wm", "tot-mcts"])
 async def test_without_world_model_every_question_sees_the_start_and_the_options(name):
     _, engine = await plan(name, iter=1, d=2)
@@ -305,16 +295,6 @@ async def test_equal_candidates_are_one_edge(first_slow):
     assert calls_of(engine)["dynamics"] == 1
 
 
-async def test_equal_proposals_are_checked_once():
-    def script(request):
-        return proposal(WOOD, WOOD) if request.role == "propose" else world(request)
-
-    outcome, engine = await plan(script=script, iter=1, d=1)
-    assert len(outcome.trace["tree"]["edges"]) == 1
-    assert [left["proposed"] for left in outcome.trace["tree"]["left_out"]] == [WOOD]
-    assert calls_of(engine)["feasibility"] == 1
-
-
 async def test_candidates_do_not_wait_for_each_other():
     def delay(request):
         return 0.02 if request.role == "feasibility" and option_of(request) == WOOD else 0
@@ -336,29 +316,6 @@ async def test_candidates_do_not_wait_for_each_other():
     ]
     # The children are in the order of the proposal all the same.
     assert [child["option"] for child in outcome.trace["tree"]["edges"]] == [WOOD, PLANKS]
-
-
-async def test_concurrent_plans_do_not_mix():
-    engine = ScriptedEngine(world, delay=lambda _: 0.001)
-    spec = PLANNERS["too"]
-    settings = spec.settings.read(SETTINGS)
-    run = run_in(WORLD, settings)
-    # Each run has meters of its own, because its costs are among its metrics.
-    metered_runs = [replace(run, engines=metered(Engines(engine))) for _ in range(8)]
-    outcomes = await asyncio.gather(*map(spec.run, metered_runs))
-    assert all(outcome == outcomes[0] for outcome in outcomes)
-    assert calls_of(engine)["propose"] == 8 * 3
-
-
-@pytest.mark.parametrize("width", [1, 2])
-async def test_error_of_the_engine_reaches_the_caller_unchanged(width):
-    def script(request):
-        if request.role == "dynamics":
-            raise ServingError("out of order")
-        return world(request)
-
-    with pytest.raises(ServingError, match="out of order"):
-        await plan(script=script, width=width)
 
 
 def test_reward_weights_by_hand():

@@ -138,28 +138,6 @@ def test_classification_follows_the_counts():
     assert memory.invalid("stick") == {"craft", "mine"}
 
 
-def test_all_invalid_is_exhausted_and_leaves_all_as_candidates():
-    memory = ActionMemory(VERBS, x0=1)
-    for action in VERBS:
-        assert not memory.exhausted("stick")
-        memory.record(action, "stick", False)
-    assert memory.exhausted("stick")
-    assert memory.candidates("stick") == VERBS
-    memory.reset("stick")
-    assert memory.invalid("stick") == set()
-
-
-def test_known_items_have_a_valid_action():
-    memory = ActionMemory(VERBS, x0=2)
-    memory.record("craft", "stick", True)
-    memory.record("mine", "logs", False)
-    assert memory.known() == {"stick": "craft"}
-    copy = ActionMemory(VERBS, x0=2)
-    copy.restore(memory.to_json())
-    assert copy.known() == memory.known()
-    assert copy.failures("mine", "logs") == 1
-
-
 # Experience ---------------------------------------------------------------------------------------
 
 

@@ -170,14 +170,6 @@ async def test_every_agent_runs_and_beats_what_it_began_with(engine, planner):
         assert metrics["known_items"] >= 77
 
 
-async def test_an_oracle_graph_is_tried_by_the_least_attempted(engine):
-    """An outdated oracle graph (Appendix K.8): DECKARD does not learn the changed rules."""
-    settings = {"initial": "truth", "requirements": 3, "actions": 3, "steps": 1500}
-    xenon = await learn(engine, **settings)
-    deckard = await learn(engine, "deckard", **settings)
-    assert xenon.metrics["obtained"] > deckard.metrics["obtained"]
-
-
 async def test_of_the_goals_of_an_oracle_graph_the_least_attempted_comes_next(engine, monkeypatch):
     tried = []
 
@@ -269,14 +261,3 @@ def test_a_curve_says_where_it_stood():
     assert len(curve.points) == 3
     reached = {0: (10, 0), 59: (10, 0), 60: (12, 3), 89: (12, 3), 500: (13, 4)}
     assert {steps: curve.at(steps) for steps in reached} == reached
-
-
-@pytest.mark.parametrize("planner", ["xenon", "xenon-plus"])
-def test_the_command_of_the_requirement(planner):
-    result = invoke(
-        *("run", planner, "--model", "none", "--set", "roles=table12", "--json"),
-        *("--set", "requirements=3", "--set", "actions=3", "--set", "steps=600"),
-    )
-    assert result.exit_code == 0, result.output
-    report = json.loads(result.stdout.splitlines()[-1])
-    assert 0.3 < report["metrics"]["ega"] <= 1
