@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from command_line import invoke
 from household_homes import following
-from llm_mcts_runs import PLANNERS, run, statistics, tiny_task
+from llm_mcts_runs import PLANNERS, run, statistics, the_pear_in_the_chest, tiny_task
 
 from llm_planning.environments.household.domain import Household, KnownHousehold
 from llm_planning.environments.household.expert import Expert
@@ -225,11 +225,7 @@ async def test_a_model_answers_both_roles(tmp_path):
         liked = ("grab the pear", "put the pear on the table", "open the chest")
         return [log(0.9) if choice in liked else log(0.1 / len(choices)) for choice in choices]
 
-    task = next(
-        drawn
-        for number in range(1, 40)
-        if 0 in (drawn := tiny_task(tmp_path, number=number)).start.places[2]
-    )
+    task = the_pear_in_the_chest(tmp_path)
     for planner in SEARCHES:
         engine = ScriptedEngine({}, score=score)
         settings = {"state_prior": "exact", "examples": 0, "simulations": 60}
@@ -256,11 +252,7 @@ async def test_the_clock_bounds_a_decision(tmp_path, planner):
 
 
 async def test_how_answers_in_free_words_are_drawn(tmp_path):
-    task = next(
-        drawn
-        for number in range(1, 40)
-        if 0 in (drawn := tiny_task(tmp_path, number=number)).start.places[2]
-    )
+    task = the_pear_in_the_chest(tmp_path)
     engine = ScriptedEngine({"prior": "grab the pear", "position": "on the bench"})
     authors = {"top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.3}
     few = {"simulations": 2, "moves": 1, "position_samples": 2, "examples": 0}

@@ -492,7 +492,7 @@ def see(folder, who, count):
 
 
 def test_processes_that_see_at_once_lose_nothing(tmp_path):
-    count, trees = 12, ("birch", "spruce", "jungle")
+    count, trees = 12, ("birch", "spruce")
     processes = [start(see, str(tmp_path), tree, count) for tree in trees]
     for process in processes:
         process.communicate()
