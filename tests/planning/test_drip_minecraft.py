@@ -41,7 +41,7 @@ async def test_without_errors_redo_always_has_the_diamond(world, most):
 
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("drip", {"reading": "redo"}), ("drip-plus", {}), ("drip-react", {"end": "said"})],
+    [("drip-plus", {}), ("drip-react", {"end": "said"})],
 )
 async def test_without_errors_all_have_the_diamond_in_twenty_worlds(name, settings):
     _, steps = await runs(name, **settings)

@@ -17,7 +17,6 @@ from llm_planning.planners.mc_dml.algorithm import best_action
 from llm_planning.search import (
     select_by_uct,
 )
-from llm_planning.trace import recording
 
 WON, LOST = Ending.VICTORY, Ending.FAILURE
 
@@ -106,20 +105,6 @@ async def test_golden_trace():
         ("You are in stairs.", reflections),
         ("You are in tower.", reflections),
     ]
-
-
-@pytest.mark.parametrize("horizon", [1, 3])
-async def test_an_action_that_kills_is_reflected_on_in_the_tree(horizon):
-    # No rollout step is walked: the action itself, taken from the root, ends the game.
-    game = GraphGame({"s": {"die": ("dead", -5.0, LOST), "win": ("won", 1.0, WON)}})
-    reflect = Reflects()
-    parts = search_parts(reflect=reflect, simulations_per_action=3, depths=(horizon,))
-    with recording() as trace:
-        result = await searched(game, parts)
-    memories = [event["text"] for event in trace.events if event["type"] == "memory"]
-    assert memories == list(result.reflections) == ["reflection 1"]
-    assert numbers(result.root) == {"die": (1, -5.0, 0.5), "win": (5, 1.0, 0.5)}
-    assert [[turn.action for turn in t.turns] for t in reflect.trajectories] == [["die"]]
 
 
 async def test_the_depth_grows_while_the_best_value_is_zero():

@@ -31,10 +31,9 @@ from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.mc_dml.roles import ADVICE as REFLECTION
 from llm_planning.planners.mc_dml.roles import GENERAL, SENTENCE, Lapse, Observation, Trajectory
 from llm_planning.registry import find_domain
-from llm_planning.roles import Engines, Oracle, RoleSettings, missing_for_rules
-from llm_planning.roles.domain_rules import ADVICE, adviser, leading, spread
+from llm_planning.roles import Engines, Oracle, RoleSettings
+from llm_planning.roles.domain_rules import adviser, leading, spread
 from llm_planning.running import prepare
-from llm_planning.settings import SettingsError
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.scripted import ScriptedEngine
 
@@ -119,11 +118,6 @@ def test_where_the_advice_names_other_quantities_shorter_ways_count():
 def test_domains_without_advice(world, message):
     with pytest.raises(DomainError, match=message):
         adviser(world, seed=0)
-
-
-def test_members_are_named():
-    assert missing_for_rules(Corridor, ADVICE) == ["`feasible`", "`advise`"]
-    assert missing_for_rules(Rooms, ADVICE) == []
 
 
 def walked(world, seed, moves=25):
@@ -296,20 +290,6 @@ async def test_where_nothing_is_right_a_model_of_rate_0_has_a_uniform_prior(tmp_
     assert await prior(situation(3)) == pytest.approx([0.1, 0.9])
 
 
-async def test_a_stated_rate_is_the_share_of_right_priors(tmp_path):
-    file = tmp_path / "roles.yaml"
-    file.write_text("prior: {rate: 0.7}\n")
-    right = 0
-    for seed in range(60):
-        prior = rule_prior(Rooms(12), roles=file, seed=seed)
-        for room in range(10):
-            forward, back = await prior(situation(room))
-            assert sorted([forward, back]) == pytest.approx([0.1, 0.9])
-            right += forward > back
-    # 420 of 600, ± 4 standard deviations of √(600 · 0.7 · 0.3) = 11.2.
-    assert 375 <= right <= 465
-
-
 async def test_the_uniform_prior_asks_nobody():
     outcome = await run("llm-policy", Corridor(3), roles="rules", prior="uniform", moves=2)
     assert "oracles" not in outcome.trace
@@ -327,14 +307,6 @@ async def test_rules_win_where_a_uniform_prior_does_not(name):
     if name != "react":
         blind = await run(name, world, prior="uniform", moves=12, **quick)
         assert blind.success is False
-
-
-async def test_rules_that_are_always_wrong_do_not_win(tmp_path):
-    file = tmp_path / "roles.yaml"
-    file.write_text("prior: {rate: 0.0, kind: systematic}\n")
-    outcome = await run("llm-policy", Minecraft(task="obtain-leather"), roles=str(file), moves=12)
-    assert outcome.success is False
-    assert outcome.trace["oracles"][0]["oracle"]["rate"] == 0.0
 
 
 async def test_a_thought_of_rules_before_a_model_s_action(tmp_path):
@@ -369,18 +341,6 @@ async def test_refusals_are_one_line(tmp_path, roles, message):
         roles = str(file)
     with pytest.raises(ValueError, match=message):
         await run("llm-policy", Corridor(), engine=EncoderEngine(), roles=roles)
-
-
-async def test_a_policy_has_no_items_that_could_err(tmp_path):
-    file = tmp_path / "roles.yaml"
-    file.write_text("prior: {rate: 0.5, unit: item}\n")
-    with pytest.raises(ValueError, match="role prior has no items"):
-        await run("puct", Rooms(), engine=EncoderEngine(), roles=str(file))
-
-
-async def test_a_hidden_state_stays_hidden():
-    with pytest.raises(SettingsError, match=r"it hides its state .* or let a model answer it"):
-        await run("puct", Tiger(), engine=EncoderEngine(), roles="rules")
 
 
 @pytest.mark.parametrize("name", ASKING)

@@ -10,7 +10,6 @@ from llm_planning.search import (
     by_sums,
     edges_below,
     search,
-    select_by_puct,
 )
 
 
@@ -148,27 +147,6 @@ async def test_edges_are_legal_in_the_state_drawn_and_missing_ones_are_added():
         ("b", 1, 2.0),
         ("c", 2, 3.0),
     ]
-
-
-async def test_priors_are_renormalised_over_what_is_legal():
-    # π: a 0.5, b 0.3, c 0.2; c_puct = 1, all end the episode with r(b) = 0.08, else 0.
-    # 1 (y) expands the root: b, c. 2 (y): N = 0, so the higher π, b; Q(b) = 0.08.
-    # 3 (x) adds a; legal are a and b, renormalised 0.625 and 0.375, N = 1:
-    #    a: 0 + 0.625 · 1 / 1 = 0.625   b: 0.08 + 0.375 · 1 / 2 = 0.2675: a
-    # 4 (y): b 0.6, c 0.4, N(b) + N(c) = 1: b: 0.08 + 0.6 / 2 = 0.38 against c: 0.4: c.
-    #    (With π as they stand, b: 0.08 + 0.15 = 0.23 against 0.2.)
-    def steps(state, action, rng):
-        return Step("end", 0.08 if action == "b" else 0.0, done=True)
-
-    root = Node()
-    world = ChanceWorld(
-        steps, actions=BY_STATE.get, root=scripted("yyxy"), priors={"a": 0.5, "b": 0.3, "c": 0.2}
-    )
-    await search(
-        root, world, select=select_by_puct(c=1.0), backup=by_sums(gamma=1.0), simulations=4
-    )
-    assert [action for _, action in world.stepped] == ["b", "a", "c"]
-    assert [edge.action for edge in root.edges] == ["b", "c", "a"]
 
 
 async def test_a_state_without_legal_actions_is_evaluated():
