@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from command_line import invoke
+from runs import compact
 
 from llm_planning.commands.distill_teaching import LessonOptions, _worlds
 from llm_planning.environments.blocksworld.blocks import BlockAction, Blocks, Goal, Puzzle
@@ -24,10 +25,6 @@ from llm_serving.scripted import ScriptedEngine
 
 WORLDS = ("blocksworld", "minecraft")
 STATES = 12
-
-
-def compact(value):
-    return json.dumps(value, separators=(",", ":"))
 
 
 @pytest.fixture(scope="module", params=WORLDS)

@@ -1,9 +1,8 @@
 """CoT in Blocksworld: one answer plans, and the plan is judged as DRIP's own."""
 
-import json
-
 import pytest
 from drip_runs import FIGURE_3, action, run
+from runs import compact
 
 from llm_planning.planners.drip.outcome import carried_out
 from llm_serving.scripted import ScriptedEngine
@@ -21,8 +20,7 @@ PLANS = {
 
 async def answered(plan):
     options = [{"reasoning": "as it is", "option": action} for action in plan]
-    answer = json.dumps({"options": options}, separators=(",", ":"))
-    engine = ScriptedEngine({"decompose": answer})
+    engine = ScriptedEngine({"decompose": compact({"options": options})})
     return engine, await run("drip-cot", FIGURE_3, engine=engine, roles="llm")
 
 

@@ -1,11 +1,10 @@
 """DRIP's subtasks carried out by programs in the world, as in Section 4.2.1 of its paper."""
 
-import json
 from dataclasses import replace
 
 import pytest
 from drip_runs import PLANNERS
-from runs import run_in
+from runs import compact, roles_file, run_in
 
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.tasks import TASKS
@@ -48,10 +47,6 @@ async def test_programs_carry_out_what_is_planned_until_the_world_is_at_its_goal
         )
 
 
-def written(value):
-    return json.dumps(value, separators=(",", ":"))
-
-
 def subtask(verb, quantity, item):
     return {"verb": verb, "quantity": quantity, "item": item}
 
@@ -68,12 +63,12 @@ def model(programs):
     def answer(request):
         match request.role:
             case "act":
-                return written({"thought": "", "next": subtask("mine", 3, "oak_log")})
+                return compact({"thought": "", "next": subtask("mine", 3, "oak_log")})
             case "code":
-                return written({"explain": "", "code": left.pop(0)})
+                return compact({"explain": "", "code": left.pop(0)})
             case "complete":
                 held = "'oak_log': 3" in request.prompt[-1].content
-                return written({"reason": "", "done": held})
+                return compact({"reason": "", "done": held})
         raise AssertionError(request.role)
 
     return ScriptedEngine(answer)
@@ -150,8 +145,7 @@ async def test_skills_and_programs_without_errors_do_what_verbs_do(name):
 @sealed
 async def test_a_failure_is_blamed_on_the_verdict_that_the_world_contradicts(tmp_path):
     """No program does the subtask, and each time it is said to be done."""
-    roles = tmp_path / "roles.yaml"
-    roles.write_text("act: rules\napply: rules\ncode: llm\ncomplete: {rate: 0.0}\n")
+    roles = roles_file(tmp_path, "act", "apply", code="llm", complete={"rate": 0.0})
     engine = model([WRONG] * 9)
     outcome = await run("drip-react", engine=engine, roles=roles, execution="programs", moves=2)
     attempts = attempts_of(outcome)

@@ -1,6 +1,5 @@
 """DRIP's roles: what models read and write, how rules err, votes, and who is to blame."""
 
-import json
 from collections import Counter
 
 import pytest
@@ -15,7 +14,7 @@ from drip_runs import (
     run,
     state,
 )
-from runs import run_in
+from runs import compact, run_in
 
 from llm_planning.domain import Judged
 from llm_planning.planners.drip.outcome import blame
@@ -33,10 +32,6 @@ from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.scripted import ScriptedEngine
 
 START = state("y-b-r o")
-
-
-def compact(value):
-    return json.dumps(value, separators=(",", ":"))
 
 
 def subtasks(*texts):

@@ -1,12 +1,11 @@
 """L-Policy and L-Model: golden traces, the search by hand, and what wrong beliefs lead to."""
 
 import asyncio
-import json
 import re
 from itertools import pairwise
 
 import pytest
-from runs import run_in
+from runs import compact, run_in
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.travel.domain import TRAVEL, Travel
@@ -54,7 +53,7 @@ def knowledge(graph, kind, *, seed):
 
 
 def listing(*cities):
-    return json.dumps({"cities": cities}, separators=(",", ":"))
+    return compact({"cities": cities})
 
 
 # --- L-Policy -------------------------------------------------------------------------------------

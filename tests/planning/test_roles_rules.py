@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from any_domain_worlds import Corridor, Tiger, run
+from runs import roles_file
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.minecraft.options.domain import Minecraft
@@ -283,9 +284,7 @@ async def test_rooms_that_look_the_same_may_differ_in_what_is_right():
 
 
 async def test_where_nothing_is_right_a_model_of_rate_0_has_a_uniform_prior(tmp_path):
-    file = tmp_path / "roles.yaml"
-    file.write_text("prior: {rate: 0.0}\n")
-    prior = rule_prior(Rooms(), roles=file)
+    prior = rule_prior(Rooms(), roles=roles_file(tmp_path, prior={"rate": 0.0}))
     assert await prior(situation(9)) == [0.5, 0.5]
     assert await prior(situation(3)) == pytest.approx([0.1, 0.9])
 
@@ -311,15 +310,14 @@ async def test_rules_win_where_a_uniform_prior_does_not(name):
 
 async def test_a_thought_of_rules_before_a_model_s_action(tmp_path):
     """Roles are assigned one by one: the rules think, the model acts on the thought."""
-    file = tmp_path / "roles.yaml"
-    file.write_text("think: rules\n")
 
     def obey(text, choices):
         (action,) = re.findall(r"leads to the goal now: ([a-z]+)\.", text.rpartition("Now:")[2])
         return [log(0.9 if choice == action else 0.1) for choice in choices]
 
     engine = ScriptedEngine({}, score=obey)
-    outcome = await run("react", Rooms(4), engine=engine, roles=str(file))
+    roles = roles_file(tmp_path, "think")
+    outcome = await run("react", Rooms(4), engine=engine, roles=roles)
     assert outcome.plan == ("forward",) * 3
     assert [oracle["role"] for oracle in outcome.trace["oracles"]] == ["think"]
 
@@ -331,14 +329,12 @@ async def test_a_thought_of_rules_before_a_model_s_action(tmp_path):
             "rules",
             "no rules that answer 'prior': add `feasible`, `advise` as plain methods, or let a",
         ),
-        ("prior: {model: other}", "the model other of role 'prior' is not open"),
+        ({"prior": {"model": "other"}}, "the model other of role 'prior' is not open"),
     ],
 )
 async def test_refusals_are_one_line(tmp_path, roles, message):
     if roles != "rules":
-        file = tmp_path / "roles.yaml"
-        file.write_text(f"{roles}\n")
-        roles = str(file)
+        roles = roles_file(tmp_path, **roles)
     with pytest.raises(ValueError, match=message):
         await run("llm-policy", Corridor(), engine=EncoderEngine(), roles=roles)
 
@@ -423,12 +419,11 @@ async def test_a_game_without_a_walkthrough_says_so():
 
 async def test_reflections_of_rules_name_the_first_wrong_move(tmp_path):
     """A wrong prior takes the bait; the reflection says what was right at that move."""
-    file = tmp_path / "roles.yaml"
-    file.write_text("prior: {rate: 0.0}\nreflection: rules\n")
+    roles = roles_file(tmp_path, "reflection", prior={"rate": 0.0})
     prepared = prepare(
         "reflection-agent",
         task="trap-door",
-        settings={"roles": str(file), "k": 1, "moves": 6, "remember": "off"},
+        settings={"roles": roles, "k": 1, "moves": 6, "remember": "off"},
     )
     outcome = await prepared.run(Engines(EncoderEngine()), 0)
     first, second = outcome.trace["rounds"]

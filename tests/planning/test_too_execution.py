@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from killing import start
-from runs import run_in
+from runs import compact, roles_file, run_in
 
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
@@ -69,10 +69,6 @@ def attempts_of(outcome, number=0):
     return outcome.trace["executions"][number]["attempts"]
 
 
-def written(text):
-    return json.dumps(text, separators=(",", ":"))
-
-
 # --- what an option shows, and what leads to it --------------------------------------------------
 
 
@@ -129,11 +125,11 @@ def script(*programs):
         match request.role:
             case "decompose":
                 option = {"reasoning": "", "verb": "mine", "quantity": 3, "item": "oak_log"}
-                return written({"options": [option]})
+                return compact({"options": [option]})
             case "explain":
-                return written({"answer": HOW})
+                return compact({"answer": HOW})
             case "code":
-                return written({"explain": "", "code": left.pop(0)})
+                return compact({"explain": "", "code": left.pop(0)})
         raise AssertionError(request.role)
 
     return answer
@@ -149,7 +145,7 @@ async def test_algorithm_2_refines_a_program_by_its_feedback(tmp_path):
     def answer(request):
         if request.role == "complete":
             done = "'oak_log': 3" in request.prompt[-1].content
-            return written({"reason": "" if done else "no logs are held", "done": done})
+            return compact({"reason": "" if done else "no logs are held", "done": done})
         return model(request)
 
     engine = ScriptedEngine(answer)
@@ -191,7 +187,7 @@ async def test_what_a_program_is_written_with(settings, number, asked):
     model = script(right)
     engine = ScriptedEngine(
         lambda request: (
-            written({"reason": "", "done": True}) if request.role == "complete" else model(request)
+            compact({"reason": "", "done": True}) if request.role == "complete" else model(request)
         )
     )
     outcome = await run("cot", engine=engine, roles="llm", execution="programs", d=1, **settings)
@@ -208,8 +204,7 @@ async def test_what_a_program_is_written_with(settings, number, asked):
 
 @sealed
 async def test_rules_do_not_explain(tmp_path):
-    file = tmp_path / "roles.yaml"
-    file.write_text("explain: rules\n")
+    file = roles_file(tmp_path, "explain")
     message = "no rules that answer 'explain': let a model answer it"
     with pytest.raises(SettingsError, match=message):
         await run("cot", engine=ScriptedEngine(script("")), roles=file, execution="programs", d=1)
@@ -222,7 +217,7 @@ async def test_of_what_the_world_does_not_show_no_skill_is_added(tmp_path):
         "cot",
         engine=ScriptedEngine(
             lambda request: (
-                written({"reason": "", "done": True})
+                compact({"reason": "", "done": True})
                 if request.role == "complete"
                 else script(idle)(request)
             )
@@ -352,9 +347,7 @@ async def test_a_library_that_cannot_be_read_is_named(tmp_path):
 
 
 async def test_a_wrong_program_is_a_mistaken_option(tmp_path):
-    file = tmp_path / "roles.yaml"
-    file.write_text("code: {rate: 0.0}\n")
-    settings = OptionSettings.read({"roles": str(file)})
+    settings = OptionSettings.read({"roles": roles_file(tmp_path, code={"rate": 0.0})})
     ask = OptionAsking(WORLD, Engines(EncoderEngine()), settings, seed=0)
     (wrong,) = await Verbs(ask).write(asked(WOOD, m=1))
     same = [wrong.verb == "mine", wrong.quantity == 3, wrong.item == "oak_log"]
@@ -366,7 +359,7 @@ async def test_a_wrong_program_is_a_mistaken_option(tmp_path):
 
 async def test_react_option_sees_what_the_world_said():
     engine = ScriptedEngine(
-        lambda _: written(
+        lambda _: compact(
             {"options": [{"reasoning": "", "verb": "kill", "quantity": 1, "item": "cow"}]}
         )
     )
@@ -452,9 +445,8 @@ def levels(node):
 
 async def test_the_tree_is_gone_on_with_where_an_option_changed_nothing(tmp_path):
     """All proposals are wrong, so many options fail; the rest of their node is searched further."""
-    file = tmp_path / "roles.yaml"
-    right = (f"{role}: rules" for role in PLANNERS["too-plus"].roles if role != "propose")
-    file.write_text("propose: {rate: 0.0, kind: sticky}\n" + "\n".join(right))
+    wrong = {"rate": 0.0, "kind": "sticky"}
+    file = roles_file(tmp_path, *PLANNERS["too-plus"].roles, propose=wrong)
     outcome = await run("too-plus", task="cook-meat", roles=file, execution="direct", attempts=20)
     failed = {attempt["option"] for attempt in attempts_of(outcome) if not attempt["shown"]}
     kept = new = 0
@@ -574,10 +566,8 @@ async def test_what_one_trial_saw_the_next_predicts_without_asking(tmp_path):
 
 async def test_too_plus_plans_again_where_the_world_falls_short(tmp_path):
     """Predictions are always wrong at first; what was seen is then predicted right."""
-    file = tmp_path / "roles.yaml"
-    wrong = "dynamics: {rate: 0.0, kind: systematic}\n"
-    right = (f"{role}: rules" for role in PLANNERS["too-plus"].roles if role != "dynamics")
-    file.write_text(wrong + "\n".join(right))
+    wrong = {"rate": 0.0, "kind": "systematic"}
+    file = roles_file(tmp_path, *PLANNERS["too-plus"].roles, dynamics=wrong)
     plain = await run("too", task="cook-meat", roles=file)
     outcome = await run("too-plus", task="cook-meat", roles=file)
     assert (plain.success, outcome.success) == (False, True)
@@ -586,9 +576,7 @@ async def test_too_plus_plans_again_where_the_world_falls_short(tmp_path):
 
 
 async def test_a_repair_stands_beside_the_option_in_too_plus(tmp_path):
-    file = tmp_path / "roles.yaml"
-    roles = [role for role in PLANNERS["too-plus"].roles if role != "feasibility"]
-    file.write_text("feasibility: {rate: 0.0}\n" + "\n".join(f"{role}: rules" for role in roles))
+    file = roles_file(tmp_path, *PLANNERS["too-plus"].roles, feasibility={"rate": 0.0})
     settings = {"task": "cook-meat", "roles": file, "iter": 1, "d": 1}
     beside = (await run("too-plus", **settings)).trace["trees"][0]["edges"]
     instead = (await run("too", **settings)).trace["tree"]["edges"]

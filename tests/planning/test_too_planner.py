@@ -1,6 +1,5 @@
 """Tree of Options from scripted answers: golden trees, calls and their order."""
 
-import json
 import random
 import re
 from collections import Counter
@@ -10,7 +9,7 @@ from functools import partial
 import pytest
 from golden import golden
 from option_worlds import option
-from runs import run_in
+from runs import compact, run_in
 
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.state import Change
@@ -91,22 +90,18 @@ def as_json(option, **reason):
     return {**reason, "verb": verb, "quantity": int(quantity), "item": item}
 
 
-def compact_json(value):
-    return json.dumps(value, separators=(",", ":"))
-
-
 def evaluation(reward_estimate=0.0, **others):
     scores = dict.fromkeys(SCORES, 0.0) | {"reward_estimate": reward_estimate} | others
-    return compact_json(scores)
+    return compact(scores)
 
 
 def proposal(*options):
-    return compact_json({"options": [as_json(option, reasoning="because") for option in options]})
+    return compact({"options": [as_json(option, reasoning="because") for option in options]})
 
 
 def change(**parts):
     keys = ("gained", "lost", "blocks", "entities", "equipped", "conditions")
-    return compact_json({key: parts.get(key, []) for key in keys})
+    return compact({key: parts.get(key, []) for key in keys})
 
 
 def world(request):
@@ -115,7 +110,7 @@ def world(request):
         case "propose":
             return proposal(*(path[-1] for path in REWARDS if path[:-1] == history_of(request)))
         case "feasibility":
-            return compact_json({"reason": "", "action_valid": True})
+            return compact({"reason": "", "action_valid": True})
         case "dynamics":
             item = option_of(request).split(" ")[2]
             item = {"cow": "leather", "pig": "porkchop"}.get(item, item)
@@ -123,7 +118,7 @@ def world(request):
         case "reward":
             return evaluation(REWARDS[(*history_of(request), option_of(request))])
         case "termination":
-            return compact_json({"done": "'leather'" in last_message(request)})
+            return compact({"done": "'leather'" in last_message(request)})
     raise AssertionError(request.role)
 
 
@@ -134,10 +129,10 @@ def with_obstacles(prerequisites):
         option = option_of(request) if "Option: " in last_message(request) else None
         match request.role:
             case "feasibility" if option in prerequisites:
-                return compact_json({"reason": f"no {option} yet", "action_valid": False})
+                return compact({"reason": f"no {option} yet", "action_valid": False})
             case "repair":
                 assert f"Why it cannot be done: no {option} yet" in last_message(request)
-                return compact_json(as_json(prerequisites[option]))
+                return compact(as_json(prerequisites[option]))
             case "reward":
                 return evaluation(REWARDS.get((*history_of(request), option), 0.9))
             case "decompose":
@@ -156,7 +151,7 @@ def with_false_ends(script, askings):
             for inventory in +left:
                 if f": {inventory}" in last_message(request):
                     left[inventory] -= 1
-                    return compact_json({"done": True})
+                    return compact({"done": True})
         return script(request)
 
     return falsely

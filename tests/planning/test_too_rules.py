@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from golden import golden
-from runs import run_in
+from runs import roles_file, run_in
 from too_roles import rules_of
 
 from llm_planning.domain import Step
@@ -196,17 +196,13 @@ def table_made():
 
 
 async def test_who_imagines_has_to_be_said(tmp_path):
-    file = tmp_path / "roles.yaml"
-    file.write_text("propose: rules\n")
     with pytest.raises(SettingsError, match="set rules_see=initial"):
-        await plan("tot-mcts", roles=file)
+        await plan("tot-mcts", roles=roles_file(tmp_path, "propose"))
 
 
 async def test_an_ablation_of_the_world_model_pays_for_wrong_predictions(tmp_path):
     """What ToO's world model gets wrong, whoever does without it gets wrong as well."""
-    file = tmp_path / "roles.yaml"
-    others = (role for role in PLANNERS["too"].roles if role != "dynamics")
-    file.write_text("dynamics: {rate: 0.0}\n" + "".join(f"{role}: rules\n" for role in others))
+    file = roles_file(tmp_path, *PLANNERS["too"].roles, dynamics={"rate": 0.0})
     for name in ("too", "too-no-wm", "tot-mcts"):
         assert (await plan(name, roles=file, iter=2)).success is False
 
