@@ -21,7 +21,7 @@ from llm_planning.experiments.summary import summary
 from llm_planning.experiments.trial import Trial
 from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
 from llm_planning.priors import PriorSettings
-from llm_planning.registry import every_role, exercise_makers
+from llm_planning.registry import exercise_makers
 from llm_planning.roles import Engines, Errors, read_roles
 from llm_planning.roles.exercises import HELD_OUT, USUAL_WAY, VERDICT
 from llm_planning.roles.measuring import (
@@ -176,10 +176,6 @@ def test_only_planners_that_fit_the_domain_bring_exercises(monkeypatch):
     only(monkeypatch, too=exercises)
     assert "propose" not in exercise_makers(DOMAINS["textgame"], words="general")
     assert "propose" in exercise_makers(DOMAINS["minecraft"], words="general")
-
-
-def test_every_role_is_that_of_some_planner():
-    assert {"propose", "prior", "dynamics"} <= every_role()
 
 
 def test_a_measurement_of_other_exercises_is_refused(monkeypatch):

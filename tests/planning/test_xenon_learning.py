@@ -23,7 +23,6 @@ from llm_planning.running import plan, prepare
 from llm_planning.settings import SettingsError
 from llm_serving.encoder import TextEncoder
 from llm_serving.encoder_engine import EncoderEngine
-from llm_serving.errors import UnableError
 
 ORACLE = {"roles": "table12"}
 PLANNERS = {spec.name: spec for spec in SPECS}
@@ -200,11 +199,6 @@ async def test_learning_begins_anew_and_writes_over_its_own_file_only(engine, tm
     for planner, seed, says in (("sc", 0, "agent=xenon.* agent=sc"), ("xenon", 1, "seed=0.*=1")):
         with pytest.raises(SavedKnowledgeError, match=says):
             await learn(engine, planner, seed=seed, save=str(path), **settings)
-
-
-async def test_the_model_none_says_what_to_do_instead(engine):
-    with pytest.raises(UnableError, match="roles=table12"):
-        await plan("xenon", "67-goals", engine=engine, seed=0)
 
 
 @pytest.mark.parametrize(
