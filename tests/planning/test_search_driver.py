@@ -177,28 +177,6 @@ async def test_what_is_being_built_is_out_of_sight():
     assert next(turns) == "c"  # b, c, c in vain, c: one turn of five is left
 
 
-@pytest.mark.parametrize("width", [1, 4, 8])
-async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
-    trees = []
-    expanded = []
-    for seed in range(4):
-        root = Node()
-        world = Words(reward_by_word, "abc", 5, random_pause(seed))
-        await search(root, world, **HALVED, simulations=30, width=width)
-        assert unmarked(root)
-        assert root.visits == 30
-        # No node is expanded twice.
-        assert len(world.expanded) == len(set(world.expanded))
-        assert world.most_running <= width
-        assert (world.most_running > 1) == (width > 1)
-        trees.append(exported(root))
-        expanded.append(world.expanded)
-    assert all(tree == trees[0] for tree in trees)
-    if width > 1:
-        # The delays did change the order in which the work was done.
-        assert any(order != expanded[0] for order in expanded)
-
-
 async def test_width_one_makes_no_tasks():
     tasks = set()
 
@@ -338,24 +316,6 @@ async def test_an_error_of_any_part_ends_the_search(fails, width):
     assert root.visits == 3
     assert unmarked(root)
     assert world.running == 0
-
-
-async def test_a_tree_is_searched_by_one_search_at_a_time():
-    release = asyncio.Event()
-
-    class World(CertainWorld):
-        async def evaluate(self, node, walk):
-            await release.wait()
-            return Evaluation()
-
-    root = Node()
-    first = asyncio.create_task(search(root, World(), **HALVED, simulations=1))
-    await asyncio.sleep(0)
-    with pytest.raises(RuntimeError, match="searched already"):
-        await search(root, World(), **HALVED, simulations=1)
-    release.set()
-    await first
-    assert root.visits == 1
 
 
 async def test_a_search_whose_descent_waits_has_its_tree_as_well():

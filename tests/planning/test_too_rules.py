@@ -85,13 +85,6 @@ async def test_a_run_tells_what_it_always_told(case):
     )
 
 
-def test_where_no_state_is_predicted_errors_go_with_what_was_done():
-    rules = rules_of(WORLD, seed=0)
-    done = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
-    subjects = {rules["termination"].situation(state)[0] for state in (START, done)}
-    assert len(subjects) == 2
-
-
 def test_answers_by_hand():
     rules = rules_of(WORLD, seed=0)
     table = OptionQuestion(START, TABLE)

@@ -102,35 +102,12 @@ def test_self_correction_is_held_against_none_for_every_model():
     assert shown == [(model, *pair) for model in ("smollm2-135m-instruct", *STUDENTS)]
 
 
-def test_only_what_a_table_is_about_differs():
-    levels = {(t.settings["requirements"], t.settings["actions"]) for t in trials("figure6")}
-    assert levels == {
-        pair for level in range(4) for pair in ((level, 0), (0, level), (level, level))
-    }
-    default = {"x0": 2, "c0": 3, "alpha_s": 2, "alpha_i": 8}
-    for trial in trials("figure7"):
-        assert sum(trial.settings[key] != value for key, value in default.items()) <= 1
-    changing = {
-        (t.settings["requirements"], t.settings["actions"], t.settings["change_at"])
-        for t in trials("figure22")
-    }
-    assert changing == {(3, 0, 1500), (0, 3, 1500), (3, 3, 1500)}
-    assert {t.settings["episodes"] for t in trials("figure5") + trials("figure8")} == {400}
-
-
 @pytest.mark.parametrize(
     ("table", "sweep"),
     [("table16", "figure22"), ("table4", "figure6"), ("table2", "figure5"), ("table13", "figure5")],
 )
 def test_tables_that_another_sweep_serves(table, sweep):
     assert keys(table) <= keys(sweep)
-
-
-def test_agents_with_all_names_are_told_the_same_names():
-    names = {trial.planner: trial.settings["names"] for trial in trials("ablation_plus")}
-    assert names.pop("xenon") == "goals"
-    assert set(names.values()) == {"all"}
-    assert {"sc", "adam", "deckard", "rand", "xenon-plus"} < set(names)
 
 
 def test_nothing_is_read_off_a_drawing():

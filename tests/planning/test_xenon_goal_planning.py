@@ -197,24 +197,3 @@ async def test_fam_reaches_what_the_llm_alone_does_not():
         for seed in range(5):
             run = await plan(name, "note_block", seed=seed, verbs=45, **chances)
             assert run.success is reached
-
-
-@pytest.mark.parametrize(("see", "captions"), [("words", 0), ("picture", 1), ("both", 1)])
-async def test_a_stuck_controller_is_looked_at(monkeypatch, see, captions):
-    perfect(monkeypatch, stall=1.0, rescue=1.0)
-    engine = ScriptedEngine(
-        {
-            "predict": '{"needs":[]}',
-            "choose": '{"action":"mine"}',
-            "caption": '{"description":"Water everywhere."}',
-            "intervene": '{"need_intervention":true,"thoughts":"x","task":"swim"}',
-        }
-    )
-    await plan("plan-xenon", "wooden_pickaxe", engine=engine, see=see)
-    decided = [request.prompt[1] for request in engine.requests if request.role == "intervene"]
-    looked = [request.prompt[1] for request in engine.requests if request.role == "caption"]
-    assert len(looked) == len(decided) * captions
-    assert decided
-    assert all(("Water everywhere." in user.content) is bool(captions) for user in decided)
-    assert all(("deep water" in user.content) is (see != "picture") for user in decided)
-    assert all(len(user.images) == 1 for user in looked)
