@@ -86,6 +86,16 @@ def experienced_world():
     return known
 
 
+async def test_a_revision_proposes_neither_descendants_nor_inadmissible_items():
+    known = experienced_world()
+    known.forget(["stick"])
+    known.revisions["planks"] = 4
+    known.obtained.discard("planks")
+    await analogy(known, "stone_sword", "wooden_axe").revise("stick")
+    # stone_sword and wooden_axe require stick themselves; cobblestone comes after them.
+    assert dict(known.graph.requirements("stick")) == {"crafting_table": 1}
+
+
 async def test_gathered_items_are_resources_for_xenon_plus():
     known = experienced_world()
     known.obtain("diamond", {"wooden_axe": 1}, makes=1, kept={"wooden_axe"})
