@@ -107,6 +107,12 @@ async def test_golden_trace():
     ]
 
 
+async def test_scores_of_a_trajectory_go_on_from_that_of_the_root():
+    reflect = Reflects()
+    await searched(a_trap(), search_parts(prior=Asked(), reflect=reflect), score=2.0)
+    assert [turn.score for turn in reflect.trajectories[0].turns] == [3.0, 3.0]
+
+
 async def test_the_depth_grows_while_the_best_value_is_zero():
     parts = search_parts(depths=(10, 30), simulations_per_action=40, gamma=0.95)
     near = await searched(chain(10, 1.0), parts)
