@@ -202,6 +202,18 @@ async def test_a_dead_end_is_evaluated_at_every_visit():
     assert (root.visits, root.value) == (2, 2.5)
 
 
+async def test_a_tail_counts_behind_the_last_edge():
+    class World(CertainWorld):
+        async def evaluate(self, node, walk):
+            node.edges = [Edge("a", step=Step("a", reward=1.0))]
+            return Evaluation(node.edges, tail=4.0)
+
+    root = Node()
+    await search(root, World(), **HALVED, simulations=1)
+    # R_0 = 1 + 0.5 · 4
+    assert (root.value, root.edges[0].value) == (3.0, 3.0)
+
+
 async def test_an_evaluation_walks_certain_steps_only():
     class World(CertainWorld):
         async def evaluate(self, node, walk):

@@ -290,6 +290,16 @@ async def test_equal_candidates_are_one_edge(first_slow):
     assert calls_of(engine)["dynamics"] == 1
 
 
+async def test_equal_proposals_are_checked_once():
+    def script(request):
+        return proposal(WOOD, WOOD) if request.role == "propose" else world(request)
+
+    outcome, engine = await plan(script=script, iter=1, d=1)
+    assert len(outcome.trace["tree"]["edges"]) == 1
+    assert [left["proposed"] for left in outcome.trace["tree"]["left_out"]] == [WOOD]
+    assert calls_of(engine)["feasibility"] == 1
+
+
 async def test_candidates_do_not_wait_for_each_other():
     def delay(request):
         return 0.02 if request.role == "feasibility" and option_of(request) == WOOD else 0

@@ -138,6 +138,17 @@ def test_classification_follows_the_counts():
     assert memory.invalid("stick") == {"craft", "mine"}
 
 
+def test_all_invalid_is_exhausted_and_leaves_all_as_candidates():
+    memory = ActionMemory(VERBS, x0=1)
+    for action in VERBS:
+        assert not memory.exhausted("stick")
+        memory.record(action, "stick", False)
+    assert memory.exhausted("stick")
+    assert memory.candidates("stick") == VERBS
+    memory.reset("stick")
+    assert memory.invalid("stick") == set()
+
+
 # Experience ---------------------------------------------------------------------------------------
 
 
