@@ -193,6 +193,16 @@ async def test_an_answer_errs_in_one_item():
     assert set(kept) == {1}
 
 
+def test_an_oracle_tells_the_kinds_of_its_mistakes():
+    described = oracle("decompose", mistakes=("verb",)).describe()["oracle"]
+    assert described == {
+        "rate": 1.0,
+        "unit": "answer",
+        "kind": "independent",
+        "mistakes": ("verb",),
+    }
+
+
 async def test_wrong_verdicts_and_states_differ_from_the_right_ones():
     described = FIGURE_3.describe(START)
     about = Judgement(action("stack r o"), None, START, described)
