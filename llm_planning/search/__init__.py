@@ -3,7 +3,6 @@
 from llm_planning.search.backup import (
     Backup,
     by_means,
-    by_softmax,
     by_sums,
     by_turns,
     by_weighted_returns,
@@ -49,7 +48,6 @@ __all__ = [
     "argmax",
     "best_path",
     "by_means",
-    "by_softmax",
     "by_sums",
     "by_turns",
     "by_weighted_returns",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import yaml
+import runs
 from runs import run_in
 
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, Blocks, Goal, Puzzle
@@ -64,10 +64,7 @@ async def run_with_events(name, world, **settings):
 
 def roles_file(folder, **roles):
     """A file of roles; rules answer those that it does not name."""
-    path = folder / "roles.yaml"
-    everyone = dict.fromkeys(("decompose", "judge", "apply", "act"), "rules")
-    path.write_text(yaml.safe_dump({**everyone, **roles}))
-    return path
+    return runs.roles_file(folder, "decompose", "judge", "apply", "act", **roles)
 
 
 def renamed(world, **changes):

@@ -28,6 +28,12 @@ def tiny_task(folder, goal="the pear on the table", *, number=1, **options):
     return own_task(tiny(folder), goal, number=number, **options)
 
 
+def the_pear_in_the_chest(folder):
+    """A task of which the agent begins in the kitchen."""
+    tasks = (tiny_task(folder, number=number) for number in range(1, 200))
+    return next(task for task in tasks if 0 in task.start.places[2] and task.start.room == 0)
+
+
 async def run(name, world, *, engine=None, seed=0, **settings):
     """An episode; `world` may be a task, in a home that is not seen whole."""
     if not hasattr(world, "first_belief"):

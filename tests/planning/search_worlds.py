@@ -5,7 +5,15 @@ import random
 from dataclasses import dataclass, field
 
 from llm_planning.domain import Step
-from llm_planning.search import Edge, Evaluation, by_sums, edges_below, select_by_uct
+from llm_planning.search import (
+    Edge,
+    Evaluation,
+    TrackedRandom,
+    Walk,
+    by_sums,
+    edges_below,
+    select_by_uct,
+)
 
 UCT = {"select": select_by_uct(c=1.0), "backup": by_sums(gamma=1.0)}
 
@@ -147,6 +155,17 @@ def random_pause(seed):
 
 def reward_by_word(word):
     return random.Random(word).uniform(-1.0, 5.0)
+
+
+def walked(backup, root, taken, tail=0.0):
+    """Walks (edge, step) pairs from a root, counts them and backs them up."""
+    walk = Walk(root, TrackedRandom(), None)
+    for edge, step in taken:
+        walk.go(edge, step)
+    walk.tail = tail
+    for part in [*walk.nodes, *walk.edges]:
+        part.visits += 1
+    backup(walk)
 
 
 def exported(root, label=lambda edge: edge.action):

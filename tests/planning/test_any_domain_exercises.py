@@ -129,17 +129,6 @@ def test_an_own_world_by_hand():
     assert maker.about_one_state(Random(0), roles=["think"], held_out=False) == ()
 
 
-def test_exercises_are_the_same_in_every_process():
-    """Two makers, the same draws, the same texts."""
-    first, second = (asked(PriorExercises(find_domain("minecraft")), 6) for _ in range(2))
-    fields = [
-        (exercise.prompt, exercise.answer, exercise.brief, exercise.kinds) for exercise in first
-    ]
-    assert fields == [
-        (exercise.prompt, exercise.answer, exercise.brief, exercise.kinds) for exercise in second
-    ]
-
-
 def test_right_answers_shorten_the_way_in_minecraft():
     exercises = asked(PriorExercises(find_domain("minecraft")), 40)
     assert len(exercises) > 20

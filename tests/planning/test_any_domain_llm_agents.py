@@ -81,17 +81,6 @@ async def test_the_majority_decides_and_of_equals_the_first_action(answers, plan
     assert {request.sampling.temperature for request in engine.requests} == {1.0}
 
 
-async def test_the_past_is_told_and_grows():
-    engine = ScriptedEngine({}, score=prefer("forward"))
-    outcome = await run("llm-policy", Corridor(4), engine=engine)
-    assert outcome.plan == ("forward",) * 3
-    last = engine.scored[-1][0]
-    past = last[last.index("What happened") : last.index("Possible")]
-    assert past == (
-        "What happened before:\nroom 0\n> forward\nroom 1\n> forward\n\nNow:\nroom 2\n\n"
-    )
-
-
 async def test_a_refusal_is_told():
     class Locked(Corridor):
         def step(self, state, action, rng):

@@ -30,7 +30,6 @@ from llm_planning.search import (
     search,
     select_by_puct,
 )
-from llm_planning.settings import SettingsError
 from llm_planning.trace import recording
 from llm_serving.scripted import ScriptedEngine
 
@@ -167,13 +166,6 @@ async def test_the_mixture_reaches_the_tree():
     outcome = await run("puct", Doors(), engine=engine, simulations=1, prior_mixture=0.5)
     options = outcome.trace["moves"][0]["options"]
     assert [option["prior"] for option in options] == pytest.approx([0.6, 0.4])
-
-
-async def test_a_uniform_prior_asks_no_model():
-    outcome = await run("puct", Corridor(5), prior="uniform", simulations=50)
-    assert outcome.success
-    options = [option for move in outcome.trace["moves"] for option in move["options"]]
-    assert {option["prior"] for option in options} == {0.5}
 
 
 # WORLDS -------------------------------------------------------------------------------------------
@@ -329,16 +321,6 @@ async def test_the_tree_is_kept_from_move_to_move():
     assert n[1:] == [40 + below[0] - 1, 40 + below[1] - 1]
 
 
-async def test_an_outcome_that_no_simulation_met_begins_a_new_tree():
-    class Fog(Corridor):
-        def step(self, state, action, rng):
-            return super().step(state, action, rng)._replace(observation=rng.random())
-
-    outcome = await run("uct", Fog(4), simulations=40, depth=6)
-    n = [sum(option["N"] for option in move["options"]) for move in outcome.trace["moves"]]
-    assert set(n) == {40}
-
-
 async def test_where_nothing_was_found_a_move_is_drawn_by_the_prior():
     """Two simulations find no reward: forward is drawn with 0.7, 140 ± 4 √42 of 200 times."""
     engine = ScriptedEngine({}, score=scores)
@@ -359,34 +341,6 @@ def test_a_prior_of_zero_can_still_be_drawn():
     assert {best_edge(root, Random(seed)).action for seed in range(9)} == {"a", "b"}
     root.edges[0].value = 0.5
     assert {best_edge(root, Random(seed)).action for seed in range(9)} == {"a"}
-
-
-async def test_equal_seeds_make_equal_games():
-    first, again, other = [await run("uct", hanoi(3), seed=s, simulations=30) for s in (1, 1, 2)]
-    assert first.text == again.text
-    assert first.text != other.text
-
-
-# ENDS AND ERRORS ----------------------------------------------------------------------------------
-
-
-async def test_an_error_of_the_world_is_raised_unchanged():
-    class Broken(Corridor):
-        def step(self, state, action, rng):
-            raise LookupError("no such room")
-
-    for width in (1, 4):
-        with pytest.raises(LookupError, match="no such room"):
-            await run("uct", Broken(), width=width)
-
-
-async def test_settings_that_do_not_exist_are_named():
-    with pytest.raises(SettingsError, match="unknown setting 'simulation'; did you mean"):
-        await run("uct", Corridor(), simulation=5)
-    with pytest.raises(SettingsError, match="setting gamma=2 is not possible"):
-        await run("uct", Corridor(), gamma=2)
-    with pytest.raises(SettingsError, match="unknown setting 'prior'"):
-        await run("uct", Corridor(), prior="exact")
 
 
 # THE MODEL ALONE ----------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import pytest
 from drip_runs import (
     FIGURE_3,
-    PLANNERS,
     SECTION_4_1_4,
     action,
     blocks,
@@ -13,7 +12,6 @@ from drip_runs import (
 )
 
 from llm_planning.domain import Judged
-from llm_planning.settings import SettingsError
 
 GOAL, FIRST, SECOND, CLEAR, DOWN = range(5)
 
@@ -193,9 +191,3 @@ async def test_nothing_to_do_is_a_plan_without_actions():
     outcome = await run("drip", blocks("a-b c", "a-b"))
     assert (outcome.success, outcome.plan) == (True, ())
     assert outcome.metrics["ending"] == "goal"
-
-
-@pytest.mark.parametrize("name", ["drip", "drip-plus", "drip-react"])
-def test_impossible_settings_are_refused(name):
-    with pytest.raises(SettingsError, match="setting budget=0 is not possible"):
-        PLANNERS[name].settings.read({"budget": 0})

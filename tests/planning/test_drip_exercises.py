@@ -6,11 +6,9 @@ from collections import Counter, defaultdict
 from random import Random
 
 import pytest
-import yaml
 from command_line import invoke
-from loaded_engine import LoadedEngine
+from runs import compact
 
-import llm_planning.commands.sweep_running as sweep_module
 from llm_planning.commands.distill_teaching import LessonOptions, _worlds
 from llm_planning.environments.blocksworld.blocks import BlockAction, Blocks, Goal, Puzzle
 from llm_planning.environments.blocksworld.domain import Blocksworld
@@ -23,17 +21,10 @@ from llm_planning.planners.tree_of_options.exercises import OptionExercises
 from llm_planning.registry import exercise_makers, find_domain, why_unmeasured
 from llm_planning.roles.exercises import HELD_OUT, VERDICT, WAY
 from llm_planning.roles.measuring import draw_exercises
-from llm_serving import vllm_engine
-from llm_serving.models.folders import cache_folder
-from llm_serving.request import ModelIdentity
 from llm_serving.scripted import ScriptedEngine
 
 WORLDS = ("blocksworld", "minecraft")
 STATES = 12
-
-
-def compact(value):
-    return json.dumps(value, separators=(",", ":"))
 
 
 @pytest.fixture(scope="module", params=WORLDS)
@@ -203,16 +194,6 @@ def test_tree_of_options_is_asked_in_blocksworld():
     assert set(drawn) == set(OptionExercises.roles)
 
 
-def test_which_roles_have_short_words():
-    short = {
-        name: {role for role, maker in makers.items() if maker.taught_words}
-        for name in WORLDS
-        for makers in [exercise_makers(find_domain(name), words="taught")]
-    }
-    taught = {*OptionExercises.roles, *ROLES, "prior"}
-    assert short == {"blocksworld": taught, "minecraft": taught}
-
-
 def test_lessons_of_blocksworld(tmp_path):
     options = LessonOptions(roles=(), hold_out=None, states=1, seed=0)
     taught = {role for _, roles in _worlds("blocksworld", options)[0] for role in roles}
@@ -263,66 +244,3 @@ def test_why_a_role_is_not_measured_is_one_line():
 
 
 # --- measured, then planned with -----------------------------------------------------------------
-
-WRONG = {
-    "decompose": '{"subtasks":[]}',
-    "judge": '{"reason":"","verdict":"done"}',
-    "apply": None,
-}
-"""Role -> what the stand-in says to every fourth question; None for the right answer."""
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_plans_at_a_model_s_own_rates(world, monkeypatch, tmp_path):
-    makers = exercise_makers(find_domain(world), words="general")
-    answers = {}
-    for role, wrong in WRONG.items():
-        for number, exercise in enumerate(draw_exercises(makers[role], role, count=8, seed=0)):
-            errs = wrong and number % 4 == 3 and exercise.kinds.get(WAY) != WHOLE
-            answers[role, exercise.prompt[-1].content] = wrong if errs else exercise.answer
-
-    def says(request):
-        ids = request.prompt.token_ids
-        text = bytes(token for token in ids if token < 256).decode()
-        asked = [answer for role, answer in answers if role == request.role and answer in text]
-        return answers[request.role, max(asked, key=len)]
-
-    def served(config, *, encoder, beside):
-        return LoadedEngine(
-            says, identity=ModelIdentity(name=config.model, revision="r1", dtype=config.dtype)
-        )
-
-    monkeypatch.setattr(vllm_engine, "VllmEngine", served)
-    monkeypatch.setattr(
-        sweep_module,
-        "identify",
-        lambda name, config: ModelIdentity(name=name, revision="r1", dtype=config.dtype),
-    )
-    # Answers are kept apart from anybody's; to convert the model anew takes half a minute.
-    models = cache_folder() / "models"
-    models.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "models").symlink_to(models)
-    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    named = [part for role in WRONG for part in ("--role", role)]
-    ended = invoke("roles", "measure", world, *named, "--questions", "8", "--out", "rates.yaml")
-    assert ended.exit_code == 0, ended.stderr
-    rates = yaml.safe_load((tmp_path / "rates.yaml").read_text())
-    assert rates["decompose"]["unit"] == "item"
-    assert 0 < rates["decompose"]["rate"] < 1
-    assert set(rates["judge"]["rates"]) <= set(VERDICTS)
-    assert rates["apply"] == {"rate": 1.0, "kind": "sticky"}
-    for planner in ("drip", "drip-plus"):
-        task = ("--task", "four-blocks") if world == "blocksworld" else ()
-        planned = invoke(
-            *("run", planner, "--domain", world, *task, "--model", "none"),
-            *("--set", "roles=rates.yaml", "--set", "budget=20", "--set", "decompositions=20"),
-            "--json",
-        )
-        assert planned.exit_code == 0, planned.stderr
-        report = json.loads(planned.stdout)
-        assert report["usage"]["total"]["calls"] == 0
-        oracles = {oracle["role"]: oracle["oracle"] for oracle in report["oracles"]}
-        assert oracles["decompose"]["rate"] == rates["decompose"]["rate"]
-        assert oracles["judge"]["rates"] == rates["judge"]["rates"]

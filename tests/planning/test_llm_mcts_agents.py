@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from command_line import invoke
 from household_homes import following
-from llm_mcts_runs import PLANNERS, run, statistics, tiny_task
+from llm_mcts_runs import PLANNERS, run, statistics, the_pear_in_the_chest, tiny_task
 
 from llm_planning.environments.household.domain import Household, KnownHousehold
 from llm_planning.environments.household.expert import Expert
@@ -59,8 +59,13 @@ async def test_every_planner_acts_in_every_class(planner, home, task_class):
         assert sum(prior for _, _, prior in options.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("oracle", sorted(path.stem for path in ORACLES.glob("[is]*.yaml")))
+@pytest.mark.parametrize(
+    ("planner", "oracle"),
+    [
+        *(("llm-mcts-policy", path.stem) for path in sorted(ORACLES.glob("[is]*.yaml"))),
+        *((planner, "systematic-0.7") for planner in SEARCHES),
+    ],
+)
 def test_commands(planner, oracle):
     pairs = {
         "home": "unseen",
@@ -77,17 +82,15 @@ def test_commands(planner, oracle):
     assert report["metrics"]["simulations"] == (20 if planner in SEARCHES else 0)
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_a_goal_in_words_and_two_hands(planner, tmp_path):
+def test_a_goal_in_words_and_two_hands(tmp_path):
     trace = tmp_path / "trace.jsonl"
     goal = "put two apples in the fridge and the book on the sofa"
-    pairs = small(planner, goal=goal, hands=2, belief="law", roles="rules", moves=30)
+    pairs = {"goal": goal, "hands": 2, "belief": "law", "roles": "rules", "simulations": 10}
     settings = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
-    ended = invoke("run", planner, "--model", "none", "--json", *settings, "--trace", trace)
+    ended = invoke("run", "llm-mcts-plus", "--model", "none", "--json", *settings, "--trace", trace)
     assert ended.exit_code == 0, ended.stderr
     assert "Put two apples inside the fridge and one book on the sofa." in trace.read_text()
-    if planner == "llm-mcts-plus":
-        assert json.loads(ended.stdout)["success"]
+    assert json.loads(ended.stdout)["success"]
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
@@ -100,26 +103,6 @@ async def test_what_is_seen_whole(planner):
     if planner == "llm-mcts-plus":
         assert outcome.success
         assert len(outcome.plan) == outcome.metrics["optimum"]
-
-
-@pytest.mark.parametrize("planner", PLANNERS)
-async def test_equal_seeds_give_equal_outcomes(planner):
-    async def once(seed, **changes):
-        settings = small(planner, roles=SYSTEMATIC, moves=6, **changes)
-        with recording() as trace:
-            outcome = await run(planner, by_law("unseen", "comp"), seed=seed, **settings)
-        assert outcome.unrepeatable == {"seconds_decision"}
-        assert outcome.metrics["seconds_decision"] > 0
-        metrics = {k: v for k, v in outcome.metrics.items() if k not in outcome.unrepeatable}
-        beliefs = [event["belief"] for event in trace.events if event["type"] == "belief"]
-        return outcome.plan, metrics, outcome.trace, outcome.text, beliefs
-
-    first, again, other = [await once(seed) for seed in (3, 3, 4)]
-    assert first == again
-    assert first[:3] != other[:3]
-    if planner in SEARCHES:
-        wide = {"width": 4, "simulations": 40}
-        assert await once(3, **wide) == await once(3, **wide)
 
 
 @pytest.mark.parametrize("planner", SEARCHES)
@@ -242,11 +225,7 @@ async def test_a_model_answers_both_roles(tmp_path):
         liked = ("grab the pear", "put the pear on the table", "open the chest")
         return [log(0.9) if choice in liked else log(0.1 / len(choices)) for choice in choices]
 
-    task = next(
-        drawn
-        for number in range(1, 40)
-        if 0 in (drawn := tiny_task(tmp_path, number=number)).start.places[2]
-    )
+    task = the_pear_in_the_chest(tmp_path)
     for planner in SEARCHES:
         engine = ScriptedEngine({}, score=score)
         settings = {"state_prior": "exact", "examples": 0, "simulations": 60}
@@ -273,11 +252,7 @@ async def test_the_clock_bounds_a_decision(tmp_path, planner):
 
 
 async def test_how_answers_in_free_words_are_drawn(tmp_path):
-    task = next(
-        drawn
-        for number in range(1, 40)
-        if 0 in (drawn := tiny_task(tmp_path, number=number)).start.places[2]
-    )
+    task = the_pear_in_the_chest(tmp_path)
     engine = ScriptedEngine({"prior": "grab the pear", "position": "on the bench"})
     authors = {"top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.3}
     few = {"simulations": 2, "moves": 1, "position_samples": 2, "examples": 0}
@@ -446,15 +421,6 @@ async def test_systematic_errors_stay_in_a_situation():
     ("planner", "setting", "message"),
     [
         ("llm-mcts", "rollouts=0", "setting rollouts='0' is not possible: Input should be greater"),
-        ("llm-mcts", "ask=third", "setting ask='third' is not possible: Input should be 'second'"),
-        ("llm-mcts", "c=nan", "setting c='nan' is not possible"),
-        ("llm-mcts", "gamma=0", "setting gamma='0' is not possible"),
-        ("llm-mcts", "seconds=0", "setting seconds='0' is not possible"),
-        ("llm-mcts", "top_p=1.1", "setting top_p='1.1' is not possible"),
-        ("llm-mcts-plus", "depth=3", "unknown setting 'depth'"),
-        ("llm-mcts-plus", "state_prior=model", "setting state_prior='model' is not possible"),
-        ("llm-mcts-policy", "simulations=3", "unknown setting 'simulations'"),
-        ("llm-mcts-policy", "choice=best", "setting choice='best' is not possible"),
         ("llm-mcts", "roles=none.yaml", "roles=none.yaml is neither llm nor rules nor a file"),
         (
             "llm-mcts",
@@ -483,12 +449,6 @@ def test_without_a_model_somebody_has_to_answer():
         "error: the model 'none' answers no questions: name a model that does, or let rules answer "
         "(--set roles=rules)\n"
     )
-
-
-def test_other_domains_are_refused():
-    ended = invoke("run", "llm-mcts", "--domain", "minecraft", "--model", "none")
-    assert ended.exit_code == 2
-    assert "needs a domain that says what is believed of a home at first" in ended.stderr
 
 
 @pytest.mark.parametrize(

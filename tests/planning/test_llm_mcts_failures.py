@@ -4,7 +4,7 @@ from math import log2
 
 import pytest
 from household_homes import flat, named
-from llm_mcts_runs import run, tiny_task
+from llm_mcts_runs import run, the_pear_in_the_chest, tiny_task
 
 from llm_planning.environments.household.domain import Household
 from llm_planning.execution.decisions import ActionStatistics, Decision
@@ -17,11 +17,7 @@ FRIDGE, TABLE, CHEST, BENCH = range(4)
 @pytest.fixture
 def world(tmp_path):
     """A pear in the chest of the hall, wanted on the table; the agent is in the kitchen."""
-    for number in range(1, 200):
-        task = tiny_task(tmp_path, number=number)
-        if 0 in task.start.places[CHEST] and task.start.room == 0:
-            return Household(task)
-    raise AssertionError("no such task")
+    return Household(the_pear_in_the_chest(tmp_path))
 
 
 def lost(world, action, liked, *, believed):

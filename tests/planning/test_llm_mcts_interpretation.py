@@ -93,21 +93,6 @@ async def test_two_apples_are_only_mistaken_for_what_there_are_two_of():
         assert read.thing in {"plate", "water glass"}
 
 
-async def test_items_err_by_themselves():
-    reads = [await oracle(rate=0.5, unit="item", seed=seed)(ASKED) for seed in range(200)]
-    first, second = (sum(read[i] != TWO[i] for read in reads) for i in (0, 1))
-    both = sum(read[0] != TWO[0] and read[1] != TWO[1] for read in reads)
-    # 100 ± 4 · 7.1 wrong each, and 50 ± 4 · 6.1 both.
-    assert 71 < first < 129
-    assert 71 < second < 129
-    assert 25 < both < 75
-
-
-async def test_an_instruction_stays_misread():
-    reads = oracle(rate=0.0, kind="systematic")
-    assert len({await reads(ASKED) for _ in range(5)}) == 1
-
-
 # THE HOME AS IT WAS READ -------------------------------------------------------------------------
 
 

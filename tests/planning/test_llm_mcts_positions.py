@@ -22,8 +22,6 @@ from llm_planning.planners.llm_mcts.positions import (
 from llm_planning.roles import Errors, Oracle
 from llm_serving.scripted import ScriptedEngine
 
-PLACES = ("fridge", "table", "chest", "bench")
-
 
 @pytest.fixture
 def rules(tmp_path):

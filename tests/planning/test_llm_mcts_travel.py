@@ -1,12 +1,11 @@
 """L-Policy and L-Model: golden traces, the search by hand, and what wrong beliefs lead to."""
 
 import asyncio
-import json
 import re
 from itertools import pairwise
 
 import pytest
-from runs import run_in
+from runs import compact, run_in
 
 from llm_planning.domain import DomainError
 from llm_planning.environments.travel.domain import TRAVEL, Travel
@@ -54,7 +53,7 @@ def knowledge(graph, kind, *, seed):
 
 
 def listing(*cities):
-    return json.dumps({"cities": cities}, separators=(",", ":"))
+    return compact({"cities": cities})
 
 
 # --- L-Policy -------------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ def test_l_model_looks_at_cities_in_the_order_in_which_they_are_reached():
     assert (outcome.metrics["expansions"], outcome.metrics["cities_reached"]) == (4, 5)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", MISTAKES)
 def test_a_whole_level_at_once_gives_the_same_journey(seed, kind):
     """On the real graph, with wrong beliefs; also where the cap cuts a level."""

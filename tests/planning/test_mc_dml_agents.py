@@ -1,7 +1,6 @@
 """MC-DML, its ablations and its baselines: compositions, settings, whole runs on one engine."""
 
 import math
-import re
 
 import pytest
 from any_domain_worlds import Cliff, Guarded
@@ -14,10 +13,8 @@ from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.planners.mc_dml.playing import mc_dml
 from llm_planning.planners.mc_dml.settings import (
     FixedDepthSettings,
-    LlmAgentSettings,
     McDmlSettings,
     PrunedSettings,
-    ReflectiveFixedSettings,
 )
 from llm_planning.planners.mc_dml.specs import SPECS
 from llm_planning.search import select_by_puct
@@ -118,43 +115,6 @@ async def test_c_is_that_of_the_game_that_is_played(given, expected):
     assert constants == [expected]
     assert outcome.trace["task"] == "coin-collector"
     assert outcome.metrics["game"] == outcome.trace["game"] == "detective"
-
-
-@pytest.mark.parametrize(
-    ("settings", "key"),
-    [
-        (PrunedSettings, "prior"),
-        (PrunedSettings, "prior_temperature"),
-        (LlmAgentSettings, "prior_temperature"),
-        (PrunedSettings, "k"),
-        (FixedDepthSettings, "k"),
-        (FixedDepthSettings, "d_min"),
-        (ReflectiveFixedSettings, "delta_d"),
-        (McDmlSettings, "depth"),
-    ],
-)
-def test_no_agent_has_settings_without_effect(settings, key):
-    with pytest.raises(SettingsError, match=f"unknown setting '{key}'"):
-        settings.read({key: 1})
-
-
-@pytest.mark.parametrize("name", [spec.name for spec in SPECS if "prior" in spec.roles])
-def test_by_default_a_model_is_asked_as_in_the_paper(name):
-    assert AGENTS[name].settings.read({}).prior == "index"
-
-
-async def test_the_papers_prior_by_hand():
-    """One label an action; log p is 0 for the trap door's and -2 for the others; temperature 5."""
-
-    def by_label(prompt, labels):
-        listed = dict(re.findall(r"^(\S+): (.+)$", prompt, re.MULTILINE))
-        return [0.0 if listed[label] == "open trap door" else -2.0 for label in labels]
-
-    engine = ScriptedEngine({}, score=by_label)
-    outcome = await play("mc-dml-no-mc-dp", engine, moves=1, prior="index")
-    pi = {option["action"]: option["prior"] for option in outcome.trace["moves"][0]["root"]}
-    weight = math.exp(2.0 / 5.0)
-    assert pi["open trap door"] == pytest.approx(weight / (weight + 5))
 
 
 async def test_the_prior_is_asked_for_as_set():

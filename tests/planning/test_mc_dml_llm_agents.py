@@ -7,13 +7,11 @@ from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.planners.mc_dml.baselines import (
     REPEATS,
-    llm_agent,
     play_round,
     play_rounds,
     reflection_agent,
 )
 from llm_planning.planners.mc_dml.settings import LlmAgentSettings, ReflectionAgentSettings
-from llm_planning.settings import SettingsError
 from llm_serving.scripted import ScriptedEngine
 
 LESSON = "Next time, light the lantern before you open the trap door."
@@ -185,48 +183,10 @@ async def test_a_round_that_is_won_is_the_last():
     assert len(memories) == 1
 
 
-def falling(text, choices):
-    """Opens the trap door at once, unless it was taught not to; then shouts or takes the crown."""
-    wanted = ("open trap door", "shout")
-    if LESSON in text:
-        wanted = ("take lantern", "light lantern", "open trap door", "take crown", "north")
-    best = next((action for action in wanted if action in choices), choices[0])
-    return [0.0 if choice == best else -50.0 for choice in choices]
-
-
 async def run(agent, engine, settings):
     """Plays the trap door as an agent of the catalogue."""
     world = the_trap_door()
     return await agent(run_in(world, settings, engine, domain="textgame", task="trap-door"))
-
-
-async def test_the_agents_as_they_are_run():
-    def engine():
-        return ScriptedEngine({"reflection": LESSON}, score=falling)
-
-    settings = {"moves": "8", "history": "0", "prior": "exact"}
-    alone = await run(llm_agent, engine(), LlmAgentSettings.read(settings))
-    assert alone.plan == FALL
-    assert (alone.success, alone.metrics["score"], alone.metrics["ending"]) == (
-        False,
-        BAIT,
-        "failure",
-    )
-    # Without history, the second move in the dark looks like the third: one question for both.
-    assert (alone.metrics["priors"], alone.metrics["reflections"]) == (3, 0)
-    assert [move["chosen_by"] for move in alone.trace["moves"]] == ["policy"] * 4
-    assert alone.trace["moves"][0]["root"][2] == {"action": "open trap door", "prior": 1.0}
-    assert "1. open trap door (reward 25, score 25; p 1.00)" in alone.text
-
-    taught = await run(reflection_agent, engine(), ReflectionAgentSettings.read(settings))
-    assert taught.plan == TrapDoor.walkthrough
-    assert taught.success
-    assert taught.metrics["best_score"] == taught.metrics["score"] == TrapDoor.max_score
-    assert (taught.metrics["rounds"], taught.metrics["reflections"]) == (2, 1)
-    assert taught.trace["rounds"][0]["actions"] == list(FALL)
-    assert taught.trace["rounds"][1]["reflections"] == [LESSON]
-    assert f"reflection: {LESSON}" in taught.text
-    assert taught.metrics["game"] == alone.metrics["game"] == "trap-door"
 
 
 async def test_the_best_score_may_be_of_an_earlier_round():
@@ -240,11 +200,3 @@ async def test_the_best_score_may_be_of_an_earlier_round():
         ReflectionAgentSettings.read({"moves": "1", "k": "1", "prior": "exact"}),
     )
     assert (outcome.metrics["score"], outcome.metrics["best_score"]) == (0.0, BAIT)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("history", "21"), ("temperature", "0"), ("prior", "guess")]
-)
-def test_impossible_settings_are_refused(key, value):
-    with pytest.raises(SettingsError, match=key):
-        LlmAgentSettings.read({key: value})

@@ -2,7 +2,6 @@ import re
 import time
 from functools import partial
 
-from llm_planning.planners.any_domain.roles import LONGEST_PAST
 from llm_planning.planners.mc_dml.roles import (
     LOGGED_TURNS,
     LONGEST_LOOK,
@@ -17,7 +16,6 @@ from llm_planning.planners.mc_dml.roles import (
     first_of,
     last_of,
     log,
-    past,
 )
 from llm_serving.outlines_index import OutlinesIndex, TokenVocabulary
 from llm_serving.scripted import ScriptedEngine
@@ -125,19 +123,6 @@ def test_cuts_are_between_words_where_there_are_any():
     assert first_of("one two three", 13) == "one two three"
     assert first_of("one two three", 12) == "one two..."
     assert first_of("x" * 20, 10) == "x" * 7 + "..."
-
-
-def test_a_long_past_is_told_from_its_end():
-    rooms = [
-        GameTurn(Observation("", f"Room {i}. " + "Dust. " * 100, ""), f"go {i}", 0.0, 0.0)
-        for i in range(30)
-    ]
-    past_text = past(rooms)
-    assert past_text[0] == "..."
-    assert past_text[-1].endswith("> go 29")
-    assert sum(map(len, past_text)) <= LONGEST_PAST
-    assert len(past_text) > 5
-    assert past(rooms[:2])[0].startswith("Room 0.")
 
 
 def test_a_log_tells_actions_rewards_and_answers():

@@ -16,7 +16,7 @@ from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.execution.decisions import ActionStatistics
 from llm_planning.execution.episode import Episode, Move
 from llm_planning.planners.mc_dml.playing import format_searches, game_outcome, play_by_search
-from llm_planning.planners.mc_dml.roles import GameAsking, GameTurn, Observation, trajectory_of
+from llm_planning.planners.mc_dml.roles import GameAsking, Observation, trajectory_of
 from llm_planning.roles import RoleSettings
 from llm_planning.search import select_by_puct, select_by_uct
 from llm_planning.settings import NoSettings
@@ -53,59 +53,12 @@ def two_rooms():
     )
 
 
-async def test_a_game_is_searched_anew_before_every_move():
-    game = two_rooms()
-    situations = []
-    failed = []
-
-    async def prior(situation):
-        situations.append(situation)
-        return [0.5, 0.5]
-
-    async def reflect(trajectory):
-        failed.append(trajectory)
-        return "do not dig"
-
-    parts = search_parts(prior=prior, reflect=reflect, simulations_per_action=3, depths=(2,))
-    trajectory, searches = await play(game, parts, moves=9)
-    assert [turn.action for turn in trajectory.turns] == ["leave", "climb"]
-    assert trajectory.ending == WON
-    assert (trajectory.score, trajectory.best_score) == (5.0, 5.0)
-    assert trajectory.last.look == "You are in free."
-    cell = Observation("It begins.", "You are in cell.", "Nothing.")
-    yard = Observation("You leave.", "You are in yard.", "Nothing.")
-    assert trajectory.turns == (
-        GameTurn(cell, "leave", 1.0, 1.0),
-        GameTurn(yard, "climb", 4.0, 5.0),
-    )
-    # Six simulations each. The first dies: ℳ_c. Then leave, where a rollout walks one more step.
-    first, _ = searches
-    assert first.reflections == ("do not dig",)
-    assert [option.action for option in first.root] == ["dig", "leave"]
-    assert [option.visits for option in first.root] == [1, 5]
-    assert (first.root[0].value, first.root[0].prior) == (0.0, 0.5)
-    assert (first.depth, first.simulations) == (2, 6)
-    # The second search starts with an empty ℳ_c and remembers the move before it.
-    roots = [s for s in situations if s.observation == yard and not s.reflections]
-    assert roots[-1].memory == (trajectory.turns[0],)
-
-
 @pytest.mark.parametrize(("rooms", "moves"), [(9, 4), (3, 3)])
 async def test_an_episode_ends_at_its_horizon_and_where_nothing_can_be_done(rooms, moves):
     game = chain(rooms, 1.0)
     trajectory, searches = await play(game, search_parts(depths=(1,)), moves=moves + (rooms < 4))
     assert (len(trajectory.turns), len(searches), trajectory.ending) == (moves, moves, None)
     assert (await outcome_of(game)).metrics["ending"] == "horizon"
-
-
-async def test_seeds_decide_between_equal_actions():
-    graph = {"s": dict.fromkeys("abc", ("s", 0.0, None))}
-    parts = search_parts(simulations_per_action=3, depths=(2,))
-    played = [
-        [t.action for t in (await play(GraphGame(graph), parts, moves=4, seed=seed))[0].turns]
-        for seed in (1, 1, 2)
-    ]
-    assert played[0] == played[1] != played[2]
 
 
 async def test_the_outcome_of_a_game():
@@ -215,7 +168,7 @@ def trap_door_agent():
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 async def test_a_reflection_leads_past_the_bottleneck(seed, remembered_trap_door):
     parts = trap_door_agent()
     moves = {}

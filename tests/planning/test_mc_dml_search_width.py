@@ -21,13 +21,10 @@ from textgame_toys import Numbers
 
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending
-from llm_planning.environments.textgame.open_games import GameSettings, open_game
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
-from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.mc_dml.algorithm import Position, Scene
-from llm_planning.search import edges_below, select_by_puct
-from llm_planning.sharing import sharing
+from llm_planning.search import edges_below
 from llm_planning.trace import recording
 
 
@@ -113,25 +110,6 @@ async def test_who_reflects_does_not_depend_on_how_long_the_world_takes(width):
     assert len(trees[0][1]) >= 3
 
 
-@pytest.mark.parametrize("width", [1, 4])
-async def test_the_transition_memory_changes_nothing(width):
-    parts = search_parts(
-        prior=by_words,
-        reflect=Reflects("The lantern!"),
-        select=select_by_puct(c=20.0),
-        depths=(12,),
-        simulations_per_action=20,
-        width=width,
-    )
-    plain = SnapshotGame(TrapDoor())
-    remembered = RememberedGame(SnapshotGame(TrapDoor()), TransitionMemory())
-    expected = await searched(plain, parts)
-    for _ in range(2):
-        result = await searched(remembered, parts)
-        assert exported(result.root) == exported(expected.root)
-    assert remembered.seconds.steps < plain.seconds.steps / 3
-
-
 async def test_rollouts_do_not_look_around():
     toy = Numbers()
     game = RememberedGame(SnapshotGame(toy), TransitionMemory())
@@ -155,34 +133,3 @@ async def test_a_trajectory_is_looked_at_when_it_is_reflected_on():
     (trajectory,) = reflect.trajectories
     seen = {turn.observation.look for turn in trajectory.turns}
     assert toy.asked["look"] == len(seen) > 3
-
-
-async def test_others_get_their_turn_while_a_search_runs():
-    turns = 0
-
-    async def others():
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    waiting = asyncio.create_task(others())
-    parts = search_parts(depths=(10,), simulations_per_action=1000)
-    await searched(random_game(1, [None]), parts)
-    waiting.cancel()
-    assert turns > 3
-
-
-async def test_the_transition_memory_changes_nothing_in_a_textworld_game():
-    parts = search_parts(
-        prior=by_words, depths=(4,), gamma=0.95, simulations_per_action=2, reflect=Reflects()
-    )
-    trees = []
-    with sharing():
-        for remember in ("off", "memory", "memory"):
-            async with open_game("simple", GameSettings(remember=remember)) as game:
-                result = await searched(game, parts)
-                trees.append((exported(result.root), game.seconds.steps))
-    assert trees[0][0] == trees[1][0] == trees[2][0]
-    # Played, played where new, and not played at all.
-    assert trees[0][1] > trees[1][1] > trees[2][1] == 0

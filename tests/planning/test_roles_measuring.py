@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from parity_exercises import ParityMaker, exercise, exercises, only, parity, written
+from parity_exercises import ParityMaker, exercise, exercises, only, written
 from too_roles import rules_of
 
 from llm_planning.distill.course import Course
@@ -21,7 +21,7 @@ from llm_planning.experiments.summary import summary
 from llm_planning.experiments.trial import Trial
 from llm_planning.planners.measure.specs import MeasureSettings, exercises_of
 from llm_planning.priors import PriorSettings
-from llm_planning.registry import every_role, exercise_makers
+from llm_planning.registry import exercise_makers
 from llm_planning.roles import Engines, Errors, read_roles
 from llm_planning.roles.exercises import HELD_OUT, USUAL_WAY, VERDICT
 from llm_planning.roles.measuring import (
@@ -176,10 +176,6 @@ def test_only_planners_that_fit_the_domain_bring_exercises(monkeypatch):
     only(monkeypatch, too=exercises)
     assert "propose" not in exercise_makers(DOMAINS["textgame"], words="general")
     assert "propose" in exercise_makers(DOMAINS["minecraft"], words="general")
-
-
-def test_every_role_is_that_of_some_planner():
-    assert {"propose", "prior", "dynamics"} <= every_role()
 
 
 def test_a_measurement_of_other_exercises_is_refused(monkeypatch):
@@ -433,10 +429,6 @@ async def test_hashes_do_not_split_a_report(trial):
     records = [result_record(result, attempts=1) for result in results]
     assert len({record["settings.exercises_sha256"] for record in records}) == 2
     assert summary(runs_of(records)).by == ("planner", "settings.role")
-
-
-def test_parity_by_hand():
-    assert [parity(number) for number in (0, 1, 7, 10)] == ["even", "odd", "odd", "even"]
 
 
 def test_the_verdicts_of_exercises_are_the_kinds_of_the_rules():

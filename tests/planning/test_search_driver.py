@@ -177,62 +177,6 @@ async def test_what_is_being_built_is_out_of_sight():
     assert next(turns) == "c"  # b, c, c in vain, c: one turn of five is left
 
 
-@pytest.mark.parametrize("width", [1, 4, 8])
-async def test_the_tree_does_not_depend_on_how_long_answers_take(width):
-    trees = []
-    expanded = []
-    for seed in range(4):
-        root = Node()
-        world = Words(reward_by_word, "abc", 5, random_pause(seed))
-        await search(root, world, **HALVED, simulations=30, width=width)
-        assert unmarked(root)
-        assert root.visits == 30
-        # No node is expanded twice.
-        assert len(world.expanded) == len(set(world.expanded))
-        assert world.most_running <= width
-        assert (world.most_running > 1) == (width > 1)
-        trees.append(exported(root))
-        expanded.append(world.expanded)
-    assert all(tree == trees[0] for tree in trees)
-    if width > 1:
-        # The delays did change the order in which the work was done.
-        assert any(order != expanded[0] for order in expanded)
-
-
-async def test_width_one_is_the_sequential_algorithm():
-    """The paper's loop, written once more without the driver."""
-    select = HALVED["select"]
-    expected = Node()
-    world = Words(reward_by_word, "abc", 5)
-    for _ in range(40):
-        node, nodes, walked = expected, [expected], []
-        while node.edges:
-            walked.append(select(node, node.edges))
-            node = walked[-1].follow(walked[-1].step)
-            nodes.append(node)
-        while len(walked) < 5:
-            word = "".join(edge.action for edge in walked)
-            node.edges = await world.edges_of(word)
-            walked.append(max(node.edges, key=lambda edge: edge.step.reward))
-            node = walked[-1].follow(walked[-1].step)
-            nodes.append(node)
-        for node in nodes:
-            node.visits += 1
-        for i, edge in enumerate(walked):
-            r_i = sum(0.5**j * later.step.reward for j, later in enumerate(walked[i:]))
-            edge.visits += 1
-            edge.value += (r_i - edge.value) / edge.visits
-    root = Node()
-    await search(root, Words(reward_by_word, "abc", 5), **HALVED, simulations=40)
-    for (depth, ours), (other, theirs) in zip(
-        edges_below(root), edges_below(expected), strict=True
-    ):
-        assert (depth, ours.action, ours.visits) == (other, theirs.action, theirs.visits)
-        assert ours.value == pytest.approx(theirs.value)
-    for ours, theirs in zip(nodes_of(root), nodes_of(expected), strict=True):
-        assert ours.visits == theirs.visits
-
-
 async def test_width_one_makes_no_tasks():
     tasks = set()
 
@@ -384,24 +328,6 @@ async def test_an_error_of_any_part_ends_the_search(fails, width):
     assert root.visits == 3
     assert unmarked(root)
     assert world.running == 0
-
-
-async def test_a_tree_is_searched_by_one_search_at_a_time():
-    release = asyncio.Event()
-
-    class World(CertainWorld):
-        async def evaluate(self, node, walk):
-            await release.wait()
-            return Evaluation()
-
-    root = Node()
-    first = asyncio.create_task(search(root, World(), **HALVED, simulations=1))
-    await asyncio.sleep(0)
-    with pytest.raises(RuntimeError, match="searched already"):
-        await search(root, World(), **HALVED, simulations=1)
-    release.set()
-    await first
-    assert root.visits == 1
 
 
 async def test_a_search_whose_descent_waits_has_its_tree_as_well():

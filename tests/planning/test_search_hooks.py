@@ -131,33 +131,6 @@ async def test_on_backup_sees_the_walk_and_the_tree_after_it():
     assert seen == [("ba", 0, [2.0, 1.0], 1, 3.0, 2), ("ab", 1, [1.0, 3.0], 2, 3.5, 2)]
 
 
-async def test_memory_is_fixed_at_the_launch():
-    # A simulation reads the memory of its launch, and not what others have added since.
-    learned = []
-    read = []
-
-    class Learning(Words):
-        def draw_root(self, walk):
-            walk.memory = tuple(learned)
-            return ""
-
-        async def evaluate(self, node, walk):
-            await asyncio.sleep(0)
-            read.append((walk.state, walk.memory))
-            return Evaluation(note=walk.state)
-
-    await search(
-        Node(),
-        Learning(len, "abc", 3),
-        select=select_by_uct(c=1.0),
-        backup=by_sums(gamma=1.0),
-        simulations=4,
-        width=3,
-        on_backup=lambda walk: learned.append(walk.note),
-    )
-    assert read == [("", ()), ("a", ("",)), ("b", ("",)), ("c", ("",))]
-
-
 async def test_a_search_leaves_others_their_turn():
     # Evaluations that never wait must not keep the event loop to themselves.
     turns = []
@@ -173,33 +146,6 @@ async def test_a_search_leaves_others_their_turn():
     await search(root, world, **(FIRST | {"select": select_by_uct(c=1.0)}), simulations=2_000)
     beside.cancel()
     assert len(set(turns)) > 2
-
-
-async def test_steps_and_draws_of_a_simulation_come_from_its_own_stream():
-    # Every simulation has draws of its own, in the order of launch, the same at every width.
-    async def drawn(width):
-        found = []
-
-        class Drawing(CertainWorld):
-            async def evaluate(self, node, walk):
-                await asyncio.sleep(0)
-                return Evaluation(note=walk.rng.random())
-
-        await search(
-            Node(),
-            Drawing(),
-            **FIRST,
-            simulations=5,
-            width=width,
-            rng=random.Random(7),
-            on_backup=lambda walk: found.append(walk.note),
-        )
-        return found
-
-    seeds = random.Random(7)
-    expected = [random.Random(seeds.getrandbits(64)).random() for _ in range(5)]
-    for width in (1, 3):
-        assert await drawn(width) == expected
 
 
 async def test_a_search_that_goes_on_does_not_repeat_its_draws():

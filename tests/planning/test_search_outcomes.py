@@ -1,7 +1,7 @@
 """Worlds of chance: outcomes, what is certain, what is legal, when nodes are expanded, how deep."""
 
 import pytest
-from search_worlds import BY_STATE, UCT, ChanceWorld, backed_up, scripted, unmarked
+from search_worlds import BY_STATE, UCT, ChanceWorld, backed_up, scripted
 
 from llm_planning.domain import Step
 from llm_planning.search import (
@@ -10,7 +10,6 @@ from llm_planning.search import (
     by_sums,
     edges_below,
     search,
-    select_by_puct,
 )
 
 
@@ -150,27 +149,6 @@ async def test_edges_are_legal_in_the_state_drawn_and_missing_ones_are_added():
     ]
 
 
-async def test_priors_are_renormalised_over_what_is_legal():
-    # π: a 0.5, b 0.3, c 0.2; c_puct = 1, all end the episode with r(b) = 0.08, else 0.
-    # 1 (y) expands the root: b, c. 2 (y): N = 0, so the higher π, b; Q(b) = 0.08.
-    # 3 (x) adds a; legal are a and b, renormalised 0.625 and 0.375, N = 1:
-    #    a: 0 + 0.625 · 1 / 1 = 0.625   b: 0.08 + 0.375 · 1 / 2 = 0.2675: a
-    # 4 (y): b 0.6, c 0.4, N(b) + N(c) = 1: b: 0.08 + 0.6 / 2 = 0.38 against c: 0.4: c.
-    #    (With π as they stand, b: 0.08 + 0.15 = 0.23 against 0.2.)
-    def steps(state, action, rng):
-        return Step("end", 0.08 if action == "b" else 0.0, done=True)
-
-    root = Node()
-    world = ChanceWorld(
-        steps, actions=BY_STATE.get, root=scripted("yyxy"), priors={"a": 0.5, "b": 0.3, "c": 0.2}
-    )
-    await search(
-        root, world, select=select_by_puct(c=1.0), backup=by_sums(gamma=1.0), simulations=4
-    )
-    assert [action for _, action in world.stepped] == ["b", "a", "c"]
-    assert [edge.action for edge in root.edges] == ["b", "c", "a"]
-
-
 async def test_a_state_without_legal_actions_is_evaluated():
     root = Node()
     world = ChanceWorld(
@@ -277,35 +255,3 @@ async def test_nothing_is_done_at_a_depth_limit_of_zero():
     world = ChanceWorld(coin)
     await search(root, world, **UCT, simulations=3, max_depth=0)
     assert (root.visits, root.edges, world.expanded, world.evaluated) == (3, None, [], [])
-
-
-async def test_outcomes_that_cannot_be_told_apart_are_refused_with_the_remedy():
-    def unhashable(state, action, rng):
-        return Step([rng.random()])
-
-    root = Node()
-    with pytest.raises(TypeError, match=r"'a' cannot be told apart.*give the step an `observ"):
-        await search(root, ChanceWorld(unhashable), **UCT, simulations=2)
-    assert root.visits == 1
-    assert unmarked(root)
-
-
-async def test_certain_states_need_not_be_hashable():
-    world = ChanceWorld(
-        lambda state, action, rng: Step([*state, action]), root=lambda rng: ["start"]
-    )
-    root = Node()
-    await search(root, world, **UCT, simulations=20)
-    assert sum(edge.visits for edge in root.edges) == 19
-
-
-async def test_max_depth_counts_from_the_root_of_each_search():
-    # A tree that was cut at depth 1 goes on from there when the real world has moved on.
-    world = ChanceWorld(lambda state, action, rng: Step(state + action))
-    root = Node()
-    await search(root, world, **UCT, simulations=5, max_depth=1)
-    after = advance(root, "a", Step("sa"))
-    assert (after.edges, after.visits) == (None, 2)
-    world.root = lambda rng: "sa"
-    await search(after, world, **UCT, simulations=5, max_depth=1)
-    assert [edge.visits for edge in after.edges] == [2, 2]

@@ -22,14 +22,6 @@ def sheep_tree():
     return root
 
 
-def test_new_nodes_and_edges_have_no_statistics():
-    node, edge = Node(), Edge("a")
-    assert (node.visits, node.value, node.in_flight, node.pending) == (0, 0.0, 0, False)
-    assert (node.edges, node.memo) == (None, None)
-    assert (edge.visits, edge.value, edge.in_flight, edge.first_play) == (0, 0.0, 0, 0.0)
-    assert (edge.step, edge.node, dict(edge.outcomes), edge.nodes) == (None, None, {}, [])
-
-
 @pytest.mark.parametrize("made", [Node(), Edge("a")])
 def test_nodes_and_edges_have_slots(made):
     with pytest.raises(AttributeError):

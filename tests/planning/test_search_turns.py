@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from any_domain_worlds import Corridor, run
 from command_line import invoke
-from search_worlds import exported
+from search_worlds import exported, walked
 
 from llm_planning.domain import Domain, DomainError, Step, Turns
 from llm_planning.environments.bridges.openspiel_games import OpenSpielGame
@@ -15,8 +15,6 @@ from llm_planning.planners.any_domain.search_agents import DomainModel, against_
 from llm_planning.search import (
     Edge,
     Node,
-    TrackedRandom,
-    Walk,
     advance_turns,
     by_sums,
     by_turns,
@@ -114,16 +112,6 @@ async def searched(board, *, simulations, seed=0, c=1.0, gamma=1.0, width=1):
 
 
 # --- The backup -----------------------------------------------------------------------------------
-
-
-def walked(backup, root, taken, tail=0.0):
-    walk = Walk(root, TrackedRandom(), None)
-    for edge, step in taken:
-        walk.go(edge, step)
-    walk.tail = tail
-    for counted in [*walk.nodes, *walk.edges]:
-        counted.visits += 1
-    backup(walk)
 
 
 def test_the_sign_goes_by_who_moves():
@@ -412,9 +400,3 @@ def test_by_its_name():
         *("--set", "against=best", "--set", "opponent=mcts:50", "--set", "simulations=100"),
     )
     assert ended.exit_code == 0, ended.stderr
-    hidden = invoke(
-        *("run", "uct", "--domain", "openspiel:kuhn_poker", "--model", "none"),
-        *("--set", "against=best", "--set", "sight=full"),
-    )
-    assert hidden.exit_code == 1
-    assert "hides something, which an opponent in the tree would see" in hidden.stderr

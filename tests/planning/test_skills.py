@@ -250,12 +250,12 @@ def keep(folder, who, count):
 
 def test_processes_that_add_at_once_lose_nothing(tmp_path):
     count = 12
-    processes = [start(keep, str(tmp_path), who, count) for who in range(3)]
+    processes = [start(keep, str(tmp_path), who, count) for who in range(2)]
     for process in processes:
         process.communicate()
         assert process.returncode == 0
     skills = read_skills(tmp_path)
-    for name, versions, wins in (("a", 3 * count, 1), ("shared", count, 3)):
+    for name, versions, wins in (("a", 2 * count, 1), ("shared", count, 2)):
         mine = [skill for skill in skills if skill.name == name]
         assert [skill.number for skill in mine] == list(range(1, versions + 1))
         assert len({skill.code for skill in mine}) == versions

@@ -1,6 +1,5 @@
 import re
 import typing
-from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -16,7 +15,6 @@ from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.state import Change
 from llm_planning.environments.minecraft.options.verbs import VERBS
 from llm_planning.environments.minecraft.options.vocabulary import OBJECTS
-from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.roles import (
     FeasibilityAnswer,
     RewardAnswer,
@@ -68,17 +66,6 @@ def test_a_reason_is_as_long_as_is_said():
     for model in (reasoned(FeasibilityAnswer, 60), reasoned(FeasibilityAnswer, 99)):
         with pytest.raises(ValidationError):
             parse(model, f'{{"reason":"{"a" * 100}","action_valid":true}}')
-
-
-def test_reason_is_written_before_the_verdict():
-    assert list(FeasibilityAnswer.model_fields) == ["reason", "action_valid"]
-    closed = several_options(GRAMMARS["closed"], 1, 1).model_fields["options"].annotation
-    assert list(typing.get_args(closed)[0].model_fields) == [
-        "reasoning",
-        "verb",
-        "quantity",
-        "item",
-    ]
 
 
 def accepts(model, text):
@@ -151,11 +138,6 @@ def test_items_that_are_written_freely_are_read_as_ids():
     )
 
 
-def test_empty_prediction_changes_nothing():
-    text = '{"gained":[],"lost":[],"blocks":[],"entities":[],"equipped":[],"conditions":[]}'
-    assert parse(ChangeModel("closed").answer, text).change() == Change()
-
-
 def test_every_condition_changes_one_attribute():
     for condition in CONDITIONS:
         prediction = Prediction(
@@ -164,12 +146,3 @@ def test_every_condition_changes_one_attribute():
         attribute, value = condition.split(" ")
         kind = str if attribute in ("biome", "time") else float
         assert prediction.change() == Change(**{attribute: kind(value)})
-
-
-def test_history_is_numbered_and_grows():
-    start = OptionState("win", None)
-    assert start.history == "none"
-    options = (Option("mine", 3, "oak_log"), Option("craft", 4, "oak_planks"))
-    first, second = (replace(start, options=options[:n]) for n in (1, 2))
-    assert second.history == "1. mine 3 oak_log\n2. craft 4 oak_planks"
-    assert second.history.startswith(first.history)

@@ -5,13 +5,11 @@ from statistics import fmean
 
 import pytest
 
-from llm_base.yaml_file import read_mapping
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.report_verdict import printed_value
 from llm_planning.model_configs import config_folder
 
 ORACLES = config_folder().parent / "too" / "oracles"
-JUDGES = {"feasibility", "dynamics", "reward", "termination", "complete"}
 
 
 def rows(table):
@@ -42,20 +40,6 @@ def test_the_whole_method_of_table_5_is_that_of_table_1():
     for label, published in rows("table5").items():
         if label.endswith(": ToO"):
             assert published == whole[label]
-
-
-@pytest.mark.parametrize("kind", ["independent", "systematic"])
-@pytest.mark.parametrize(
-    ("profile", "proposer", "judges", "code"),
-    [("5", 0.95, 0.95, 0.95), ("20", 0.8, 0.8, 0.8), ("weak", 0.5, 0.9, 0.7)],
-)
-def test_profiles_err_as_was_fixed_before_the_runs(kind, profile, proposer, judges, code):
-    profiles = read_mapping(ORACLES / f"{kind}-{profile}.yaml")
-    rates = dict.fromkeys(JUDGES, judges) | {"propose": proposer, "repair": proposer, "code": code}
-    expected = {role: {"rate": rate, "kind": kind} for role, rate in rates.items()}
-    expected["decompose"] = {"rate": proposer, "unit": "item", "kind": kind}
-    expected["propose"]["unit"] = "item"
-    assert profiles == expected
 
 
 def test_every_profile_is_measured():

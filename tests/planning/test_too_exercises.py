@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from random import Random
 
 import pytest
+from runs import compact
 
 from llm_planning.environments.minecraft.options.domain import MINECRAFT
 from llm_planning.environments.minecraft.options.teacher import HELD_OUT_ITEMS, MinecraftTeacher
@@ -58,7 +59,7 @@ def test_the_opposite_verdict_is_wrong(by_role, role):
     for exercise in by_role[role]:
         answer = json.loads(exercise.answer)
         key = "action_valid" if role == "feasibility" else "done"
-        wrong = json.dumps({**answer, key: not answer[key]}, separators=(",", ":"))
+        wrong = compact({**answer, key: not answer[key]})
         assert not exercise.grade(wrong).right
     verdicts = Counter(exercise.kinds["verdict"] for exercise in by_role[role])
     assert min(verdicts.values()) >= len(by_role[role]) / 8
@@ -71,7 +72,7 @@ def test_a_useless_option_is_wrong(by_role, role):
         answer = json.loads(exercise.answer)
         first = answer["options"][0] if role == "propose" else answer
         first.update(verb="equip", quantity=1, item="bread")
-        grade = exercise.grade(json.dumps(answer, separators=(",", ":")))
+        grade = exercise.grade(compact(answer))
         assert not grade.right
         assert grade.brief == "equip 1 bread"
 
@@ -80,7 +81,7 @@ def test_only_the_first_option_of_a_proposal_counts(by_role):
     for exercise in by_role["propose"]:
         answer = json.loads(exercise.answer)
         answer["options"][1:] = [answer["options"][0]] * 2
-        assert exercise.grade(json.dumps(answer, separators=(",", ":"))).right
+        assert exercise.grade(compact(answer)).right
 
 
 def test_reversed_scores_are_wrong(by_role):
@@ -88,7 +89,7 @@ def test_reversed_scores_are_wrong(by_role):
         scores = {
             question: round(1 - score, 1) for question, score in json.loads(exercise.answer).items()
         }
-        assert not exercise.grade(json.dumps(scores, separators=(",", ":"))).right
+        assert not exercise.grade(compact(scores)).right
 
 
 def test_no_lesson_asks_for_or_names_what_makes_a_held_out_item():
@@ -105,7 +106,7 @@ def test_each_score_counts_on_its_own(by_role):
     assert exercise.grade(exercise.answer).items == (8, 8)
     scores = json.loads(exercise.answer)
     spoiled = {**scores, "redundancy": 0.0 if scores["redundancy"] > 0.5 else 1.0}
-    grade = exercise.grade(json.dumps(spoiled, separators=(",", ":")))
+    grade = exercise.grade(compact(spoiled))
     assert (grade.right, grade.items) == (False, (7, 8))
 
 
@@ -137,15 +138,6 @@ def test_questions_about_one_state_begin_alike():
     }
     assert len(states) == 1
     assert len({exercise.prompt[0] for exercise in drawn}) == 1
-
-
-def test_the_general_words_are_those_of_the_planner():
-    general = OptionExercises(MinecraftTeacher(), words="general")
-    exercise = general.about_one_state(Random(1), roles=["feasibility"], held_out=False)[0]
-    assert (
-        "You check whether a player of Minecraft can carry out an option"
-        in exercise.prompt[0].content
-    )
 
 
 def test_some_questions_are_about_the_start_and_the_options_since(by_role):

@@ -140,13 +140,6 @@ def test_state_record_is_complete_and_once():
             assert prompt.count(line) == 1
 
 
-@pytest.mark.parametrize("moment", [NOW, PREDICTED, START])
-def test_state_is_headed_by_its_moment(moment):
-    prompt = text(ask("reward", moment=moment))
-    assert f"Surroundings {moment}:\nBiome: plains" in prompt
-    assert f"Player {moment}:\nEquipment:" in prompt
-
-
 def test_prompts_ask_for_as_many_options_as_set():
     assert "you name 5 options" in text(composed("propose", "cached", NOW, 5).messages(given()))
     assert "At most 9 options" in text(composed("decompose", "cached", NOW, 9).messages(given()))

@@ -12,6 +12,7 @@ import pytest
 from any_domain_worlds import run as run_anywhere
 from llm_mcts_runs import run as run_at_home
 from llm_mcts_runs import tiny_task
+from runs import compact
 from test_too_planner import (
     AXE,
     PLANKS,
@@ -21,7 +22,6 @@ from test_too_planner import (
     WOOD,
     as_json,
     change,
-    compact_json,
     evaluation,
     history_of,
     last_message,
@@ -117,15 +117,15 @@ def script(request):
         case "propose":
             return proposal(*options_of(request))
         case "feasibility":
-            return compact_json({"reason": "", "action_valid": option_of(request) != AXE})
+            return compact({"reason": "", "action_valid": option_of(request) != AXE})
         case "repair":
-            return compact_json(as_json(PLANKS))
+            return compact(as_json(PLANKS))
         case "dynamics":
             return change(gained=[{"item": option_of(request).split(" ")[2], "count": 1}])
         case "reward":
             return evaluation(Random(last_message(request)).randrange(10) / 10)
         case "termination":
-            return compact_json({"done": False})
+            return compact({"done": False})
     raise AssertionError(request.role)
 
 

@@ -182,11 +182,3 @@ async def test_golden_sequences_of_a_model_that_likes_smelt_best_and_mine_least(
         assert model.asked[-1][:2] == ("stick", (("logs", "mine"), ("planks", "craft")))
     if way == "self-reflection":
         assert model.asked[2][3] == ("smelt is wrong", "craft is wrong")
-
-
-async def test_actions_all_ruled_out_are_explored_afresh():
-    """Two failures of each action rule all of them out: all are candidates again."""
-    wrong = ActionMemory(("craft", "smelt"), x0=2)
-    attempt, trace = await tried(RandomFam, memory=wrong, rng=Draws(0), until=8, goal="logs")
-    assert not attempt.success
-    assert trace == [*["craft logs -"] * 2, *["smelt logs -"] * 2] * 2

@@ -170,19 +170,6 @@ async def predicted(answers, items, *, most=100, demonstrated=()):
     return known, initial, asked
 
 
-async def test_mentioned_items_are_accepted_and_asked_for_in_turn():
-    known, initial, asked = await predicted(
-        {"bowl": {"wood": 2}, "wood": {"tree": 1}},
-        ["bowl"],
-        demonstrated=[("stick", {"planks": 2})],
-    )
-    assert [item for item, _ in asked] == ["bowl", "planks", "wood", "tree"]
-    assert asked[0][1] == (("stick", {"planks": 2}),)
-    assert dict(known.graph.requirements("bowl")) == {"wood": 2}
-    assert list(known.graph.items) == ["bowl", "planks", "stick", "wood", "tree"]
-    assert initial.cyclic == ()
-
-
 async def test_a_prediction_that_makes_a_cycle_becomes_nothing():
     known, initial, _ = await predicted(
         {"planks": {"stick": 1}, "stick": {"planks": 2, "glue": 1}}, ["planks", "stick"]

@@ -149,17 +149,6 @@ def test_all_invalid_is_exhausted_and_leaves_all_as_candidates():
     assert memory.invalid("stick") == set()
 
 
-def test_known_items_have_a_valid_action():
-    memory = ActionMemory(VERBS, x0=2)
-    memory.record("craft", "stick", True)
-    memory.record("mine", "logs", False)
-    assert memory.known() == {"stick": "craft"}
-    copy = ActionMemory(VERBS, x0=2)
-    copy.restore(memory.to_json())
-    assert copy.known() == memory.known()
-    assert copy.failures("mine", "logs") == 1
-
-
 # Experience ---------------------------------------------------------------------------------------
 
 

@@ -1,9 +1,9 @@
-import json
 import logging
 import re
 from dataclasses import replace
 
 import pytest
+from runs import compact
 from xenon_builders import VERBS, minecraft
 
 from llm_planning.environments.minecraft.book.rulebook import RuleBook
@@ -43,7 +43,7 @@ FAILURE = Failure(
 
 
 def needs(*pairs):
-    return json.dumps({"needs": pairs}, separators=(",", ":"))
+    return compact({"needs": pairs})
 
 
 def roles_of(script=None, *, names=None, actions=VERBS, seed=0, score=None):

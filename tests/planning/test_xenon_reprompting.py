@@ -1,9 +1,9 @@
 import io
-import json
 import re
 
 import pytest
 from PIL import Image as Pillow
+from runs import compact
 from xenon_builders import agent
 
 from llm_planning.environments.minecraft.book.rulebook import game_rules
@@ -33,10 +33,6 @@ QUESTION = StuckQuestion("The player floats in deep water.", "mine coals", "coal
 RIVER = {"caption": '{"description":"A wide river."}'}
 
 
-def answer(fields):
-    return json.dumps(fields, separators=(",", ":"))
-
-
 def a_controller(*, stalled=False):
     world = SimulatedWorld(
         TextWorld(game_rules()), profile="minerl", seed=0, horizon=3600, patience=600
@@ -52,7 +48,7 @@ def test_answers_are_finite():
 
 
 async def test_the_decision_is_made_from_the_caption_alone():
-    engine = ScriptedEngine({"intervene": answer(STUCK)})
+    engine = ScriptedEngine({"intervene": compact(STUCK)})
     assert await INTERVENE.answered_by(engine)(QUESTION) == "swim to the shore"
     (decided,) = engine.requests
     assert not any(message.images for message in decided.prompt)
@@ -63,7 +59,7 @@ async def test_the_decision_is_made_from_the_caption_alone():
 
 @pytest.mark.parametrize("changes", [{"need_intervention": False}, {"task": ""}, {"task": "  "}])
 async def test_the_task_goes_on_without_another(changes):
-    engine = ScriptedEngine({"intervene": answer(STUCK | changes)})
+    engine = ScriptedEngine({"intervene": compact(STUCK | changes)})
     assert await INTERVENE.answered_by(engine)(QUESTION) is None
 
 
@@ -130,7 +126,7 @@ async def test_another_task_rescues_the_controller():
 
 
 async def test_prompts_are_tidy():
-    engine = ScriptedEngine(RIVER | {"intervene": answer(STUCK)})
+    engine = ScriptedEngine(RIVER | {"intervene": compact(STUCK)})
     await CAPTION.answered_by(engine)(Image(b""))
     await INTERVENE.answered_by(engine)(QUESTION)
     for request in engine.requests:

@@ -86,59 +86,6 @@ def experienced_world():
     return known
 
 
-async def test_a_less_tried_item_requires_what_similar_items_required():
-    known = experienced_world()
-    known.graph.require("wooden_sword", {"golem": 1})
-    player = analogy(known, "stone_sword", "wooden_axe", "planks")
-    await player.revise("wooden_sword")
-    # C(v) is 2 now: α_s C(v) = 4 of each resource, and one table, which stays.
-    assert dict(known.graph.requirements("wooden_sword")) == {
-        "planks": 4,
-        "stick": 4,
-        "crafting_table": 1,
-        "cobblestone": 4,
-    }
-    await player.revise("wooden_sword")
-    assert known.revision_count("wooden_sword") == 3
-    assert known.graph.requirements("wooden_sword")["planks"] == 6
-
-
-async def test_an_inadmissible_item_requires_all_resources():
-    known = experienced_world()
-    known.revisions["wooden_sword"] = 3
-    await analogy(known).revise("wooden_sword")
-    assert known.revision_count("wooden_sword") == 4
-    assert dict(known.graph.requirements("wooden_sword")) == {
-        "logs": 8,
-        "planks": 8,
-        "stick": 8,
-        "cobblestone": 8,
-    }
-
-
-async def test_descendants_of_an_inadmissible_item_lose_it():
-    known = experienced_world()
-    known.graph.require("golem", {"golem_head": 1})
-    known.graph.require("wooden_sword", {"golem": 2, "golem_head": 1})
-    known.revisions["golem_head"] = 3
-    await analogy(known, "stone_sword").revise("golem_head")
-    alike = {"stick": 4, "crafting_table": 1, "cobblestone": 4}
-    for w in ("golem", "wooden_sword"):
-        assert dict(known.graph.requirements(w)) == alike
-        assert known.revision_count(w) == 2
-    assert known.graph.descendants("golem_head") == []
-
-
-async def test_what_was_obtained_is_not_revised_with_its_ancestors():
-    known = experienced_world()
-    known.obtained.discard("stick")
-    known.revisions["stick"] = 3
-    await analogy(known, "planks").revise("stick")
-    assert known.revision_count("stick") == 4
-    assert known.graph.requirements("stone_sword")["stick"] == 1
-    assert known.revision_count("stone_sword") == 1
-
-
 async def test_a_revision_proposes_neither_descendants_nor_inadmissible_items():
     known = experienced_world()
     known.forget(["stick"])

@@ -76,25 +76,6 @@ def test_a_stuck_controller_is_freed_or_not():
     assert INTERVENE.rule.wrong(asked, Random(0)) == ""
 
 
-async def test_a_stated_rate_is_the_share_of_right_answers(tmp_path):
-    by = answered(tmp_path / "roles.yaml", "predict: {rate: 0.7}\nchoose: {rate: 0.4}\n")
-    assert by.oracles == []
-    right = {"predict": 0, "choose": 0}
-    items = [item for item in WORLD.items if item in BOOK.rules] * 5
-    for item in items:
-        truth = BOOK.rule(item)
-        needs = await by.predict(NeedsQuestion(item))
-        right["predict"] += needs == truth.requirements
-        action = await by.choose(ActionQuestion(item, WORLD.verbs))
-        right["choose"] += action == truth.action
-    n = len(items)
-    assert n > 300
-    # Four standard deviations of a share are 2 / √n at most.
-    assert abs(right["predict"] / n - 0.7) < 2 / n**0.5
-    assert abs(right["choose"] / n - 0.4) < 2 / n**0.5
-    assert [oracle["role"] for oracle in by.oracles] == ["predict", "choose"]
-
-
 async def test_a_role_that_is_not_asked_needs_no_model(tmp_path):
     by = answered(tmp_path / "roles.yaml", "choose: rules\nrank: {model: other}\n")
     assert await by.choose(ActionQuestion("stick", WORLD.verbs)) == "craft"

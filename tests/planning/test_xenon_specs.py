@@ -27,18 +27,6 @@ ANSWERS = {
 }
 
 
-def test_every_agent_has_a_name_and_each_name_is_there_once():
-    assert len({spec.name for spec in SPECS}) == len(SPECS) == 25
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_a_summary_says_all_by_itself(spec):
-    assert 20 <= len(spec.summary) <= 85
-    assert "same" not in spec.summary
-    assert "likewise" not in spec.summary
-    assert spec.paper == "XENON"
-
-
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 async def test_it_asks_in_the_roles_that_it_names(spec, monkeypatch):
     stalling = Gathering(find=1, take=1, stall=0.5 if "intervene" in spec.roles else 0.0)
