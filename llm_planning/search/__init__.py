@@ -3,6 +3,7 @@
 from llm_planning.search.backup import (
     Backup,
     by_means,
+    by_softmax,
     by_sums,
     by_turns,
     by_weighted_returns,
@@ -48,6 +49,7 @@ __all__ = [
     "argmax",
     "best_path",
     "by_means",
+    "by_softmax",
     "by_sums",
     "by_turns",
     "by_weighted_returns",

@@ -124,6 +124,37 @@ def softmax_value(q: Sequence[float], temperature: float) -> float:
     return sum(w * value for w, value in zip(weights, q, strict=True)) / sum(weights)
 
 
+def by_softmax(*, gamma: float, temperature: float) -> Backup[S, A]:
+    """Q(h,a) is the mean of r + γ V(h'), V(h) the `softmax_value` of the visited edges' Q.
+
+    V of a node without visited edges is the mean of the returns from there on. All earlier visits
+    are credited with the present V(h'): Q(h,a) = r̄(h,a) + γ Σ_o N(hao) V(hao) / N(h,a).
+
+    Args:
+        gamma: discount γ in [0, 1].
+        temperature: above 0; of the softmax, in units of Q.
+    """
+
+    def back_up(walk: Walk[S, A]) -> None:
+        value_of(walk.nodes[-1], walk.tail)
+        for node, (edge, step) in zip(reversed(walk.nodes[:-1]), _upwards(walk), strict=True):
+            mean: float = edge.moments or 0.0
+            mean += (step.reward - mean) / edge.visits
+            edge.moments = mean
+            following = sum([child.visits * child.value for child in edge.nodes])
+            edge.value = mean + gamma * following / edge.visits
+            value_of(node, 0.0)
+
+    def value_of(node: Node[S, A], tail: float) -> None:
+        visited = [edge.value for edge in node.edges or () if edge.visits]
+        if visited:
+            node.value = softmax_value(visited, temperature)
+        else:
+            _settle(node, tail)
+
+    return back_up
+
+
 def by_weighted_returns(*, gamma: float, temperature: float) -> Backup[S, A]:
     """Q(h,a) = Σ_i R_i softmax_i(R_i / T) over the returns of the visits, R_i as in `by_sums`.
 

@@ -8,6 +8,7 @@ from runs import run_in
 
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.model_configs import open_uncached_engine
+from llm_planning.settings import SettingsError
 
 PLACED, HELD = (Minecraft(options="single", stations=kind) for kind in ("placed", "held"))
 
@@ -41,7 +42,7 @@ async def test_without_errors_redo_always_has_the_diamond(world, most):
 
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("drip-plus", {}), ("drip-react", {"end": "said"})],
+    [("drip", {"reading": "redo"}), ("drip-plus", {}), ("drip-react", {"end": "said"})],
 )
 async def test_without_errors_all_have_the_diamond_in_twenty_worlds(name, settings):
     _, steps = await runs(name, **settings)
@@ -166,3 +167,8 @@ async def test_nothing_is_planned_anew(tmp_path):
     assert failed
     for outcome in failed:
         assert outcome.metrics["options_planned"] < 14
+
+
+def test_impossible_tries():
+    with pytest.raises(SettingsError, match="tries=0"):
+        PLANNERS["plan-and-solve"].settings.read({"tries": 0})
