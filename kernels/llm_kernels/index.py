@@ -54,7 +54,7 @@ class EmbeddingIndex:
     The index lives in memory. A write that is refused changes nothing. While one thread writes, no
     other may use the index.
 
-    Adding copies the new vectors. Removing copies 4 bytes per row of the index once per call, so pass
+    Adding copies the new vectors. Removing copies 4 bytes per row of the index once a call, so pass
     many keys in one call.
 
     Args:
