@@ -14,7 +14,7 @@ from .commands import CALLS, Call, commands, read_call, write_call
 from .ending import LIMIT
 from .formats import FORMATS
 from .ground import FOLDERS, MADE_GOODS, TEMPORARY, TEXT_GOODS, Ground, Place
-from .tricks import AROUND, ENGINE, SHAPES, SIGNALLED, STREAMS, Case, play, targets_of
+from .tricks import AROUND, ENGINE, SIGNALLED, STREAMS, Case, play, targets_of
 from .values import KINDS, NUMBERS, ODD, PATHS
 
 _SLOW_STARTS = ("run xenon", "index build", "index search")
@@ -165,7 +165,6 @@ _BUILDERS: dict[str, Callable[[Spec, Place], Case]] = {
     "value": _build_value,
     "setting": _build_setting,
     "file": _build_file,
-    "shape": _build_trick,
     "around": _build_trick,
     "planner": _build_trick,
     "stream": _build_trick,
@@ -260,7 +259,6 @@ def _singles() -> tuple[Spec, ...]:
         *(spec for line in CALLS for spec in _values(line)),
         *(spec for line in CALLS for spec in _settings(line)),
         *_files(),
-        *_lines("shape", SHAPES, CALLS),
         *_lines("around", AROUND, CALLS),
         *_planners(),
     )
@@ -278,7 +276,7 @@ def inside(number: int, *, seed: int, only: str = "", slow: bool = True) -> list
             break
         # What is random may be met again; of the rest, two at once.
         values = [spec for spec in pool if spec.family == "value"]
-        pool = [spec for spec in pool if spec.family in {"file", "shape"}]
+        pool = [spec for spec in pool if spec.family == "file"]
         both = (_both(*random.sample(values, 2)) for _ in range(20 * number if values else 0))
         pool += [spec for spec in both if spec is not None]
     return drawn[:number]
@@ -320,7 +318,7 @@ def _fits_a_process(spec: Spec) -> bool:
     return spec.family != "planner" and not spec.slow and _NO_WORDS.isdisjoint(spec.what)
 
 
-_NO_WORDS = {"nul", "half-surrogate", "tilde-nul", "nul-value", "a-nul"}
+_NO_WORDS = {"nul", "half-surrogate", "tilde-nul", "nul-value"}
 """What no word of a process can hold."""
 
 
