@@ -141,9 +141,3 @@ def test_the_version_is_the_same_everywhere():
     assert CITATION["version"] == version
     assert re.findall(r"^## (\d\S*)", changes, re.MULTILINE)[0] == version
     assert CITATION["license"] == PROJECT["license"]
-
-
-def test_the_changelog_names_planners_that_exist():
-    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    named = re.search(r"Planners for every world: ([^.]*)", changes)[1]
-    assert all(registry.find_planner(name) for name in re.findall(r"`([\w-]+)`", named))

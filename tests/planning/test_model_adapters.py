@@ -135,13 +135,10 @@ MANUAL = Path(__file__).parents[2] / "configs" / "drip" / "oracles" / "manual.ya
         ("drip-plus --domain blocksworld", "smollm2-135m-blocksworld"),
         (f"drip-plus --domain blocksworld --set roles={MANUAL}", "smollm2-135m-blocksworld"),
         ("drip-plus --domain blocksworld --set roles=rules", "none"),
-        ("too --domain blocksworld", "smollm2-135m-blocksworld"),
-        ("puct --domain blocksworld --set prior=exact", "smollm2-135m-blocksworld"),
         ("react --domain blocksworld", DEFAULT_MODEL),
         ("drip-plus --domain minecraft", "smollm2-135m-minecraft"),
         # This one was taught Tree of Options' roles alone, and passed the gate for them.
         ("too --domain minecraft", "smollm2-135m-planner"),
-        ("react-option --domain minecraft", "smollm2-135m-planner"),
         ("drip-plus --domain travel", DEFAULT_MODEL),
     ],
 )
@@ -207,26 +204,6 @@ def test_engines_are_shared_on_a_gpu_alone(monkeypatch):
         ("other+one",),
     ]
     assert served_together([BASE, "other"]) == [(BASE,), ("other",)]
-
-
-@pytest.mark.parametrize("gpu", [False, True])
-async def test_a_sweep_s_engines(adapter, opened, monkeypatch, gpu):
-    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: gpu)
-    name = f"{BASE}+one"
-    trial = Trial(
-        planner="too",
-        domain="minecraft",
-        task="x",
-        model=BASE,
-        role_models={"dynamics": name},
-        engines={model: find_config(model).model_dump(mode="json") for model in (BASE, name)},
-    )
-    with open_pool(Models.of(trial), answers=Answers.CACHED, most=None) as pool:
-        engines = pool._engines(trial)
-        assert (await engines.of("dynamics").generate(Request(prompt="?"))).text == "one"
-        assert (await engines.of("propose").generate(Request(prompt="?"))).text == "base"
-        assert engines.name == f"{BASE} + {name}"
-    assert [[*config.adapters] for config in opened] == ([["one"]] if gpu else [[], ["one"]])
 
 
 @pytest.mark.parametrize("gpu", [False, True])
