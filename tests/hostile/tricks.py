@@ -132,13 +132,6 @@ SIGNALLED = (
 )
 """Calls that are interrupted; most of them take longer than that."""
 
-ENGINE = (
-    "run cot --task cook-meat --model engine/model.yaml --set d=2 --json",
-    "run llm-policy --task trap-door --model engine/model.yaml --set moves=1 --trace trace.jsonl",
-    "sweep run engine/sweep.yaml --out out",
-)
-"""Calls that load the language model, as processes; interrupted, or with a model of their own."""
-
 
 def play(case: Case, family: str, trick: str) -> None:
     """Spoils a good case by a trick of one of the tables."""
