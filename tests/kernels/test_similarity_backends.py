@@ -164,7 +164,7 @@ def assert_same(expected, found, what):
     assert found[1].dtype == np.int64
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     queries=st.integers(1, 9),
     rows=st.integers(1, 120),
@@ -194,7 +194,7 @@ def test_all_backends_agree_with_the_oracle(queries, rows, dimension, k, draw, h
         assert_same(expected, search(asked, corpus, norms, min(k, taking_part)), name)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     queries=st.sampled_from((1, 2, 40)),
     rows=st.integers(1_000, 4_000),
