@@ -5,8 +5,6 @@ import time
 import pytest
 
 from llm_base.yaml_file import YamlError, read_mapping
-from llm_serving.config import load_config
-from llm_serving.errors import EngineConfigError
 
 BOMB = "a0: &a0 [x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 14)
@@ -69,12 +67,3 @@ def test_what_no_file_may_hold_is_one_printable_line_at_once(read, tmp_path, tex
     assert str(caught.value).isprintable()
     assert str(caught.value).startswith(str(tmp_path / "mine.yaml"))
     assert time.process_time() - began < 5
-
-
-@pytest.mark.parametrize("text", ["model: [", "- model"])
-def test_a_models_file_is_read_by_it(tmp_path, text):
-    path = tmp_path / "mine.yaml"
-    path.write_text(text)
-    with pytest.raises(EngineConfigError, match=r"model configuration .*mine\.yaml") as caught:
-        load_config(path)
-    assert str(caught.value).isprintable()

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from .cases import inside, processes
-from .commands import CALLS, LASTING, UnknownKindError, commands, kind_of, read_call, write_call
+from .commands import CALLS, LASTING, UnknownKindError, commands, kind_of, read_call
 from .ending import Ending, faults, left_behind, tree_of
 from .formats import FORMATS
 from .ground import Ground
@@ -47,13 +47,6 @@ def test_a_parameter_without_a_kind_is_told():
     assert kind_of("run", "new_option", int | None) == "count"
     with pytest.raises(UnknownKindError, match="'new_option' of `run`: name its kind"):
         kind_of("run", "new_option", str)
-
-
-def test_calls_are_written_as_they_are_read():
-    for line in CALLS:
-        call = read_call(line)
-        again = read_call(" ".join(f"'{word}'" for word in write_call(call.command, call.given)))
-        assert again == call
 
 
 def test_formats_have_names_of_their_own_and_known_commands():

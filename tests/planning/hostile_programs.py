@@ -223,10 +223,6 @@ ESCAPES = {
         "throw new Error('kept');",
         "Error: kept",
     ),
-    "host function by name": (
-        "if (typeof __call !== 'undefined' || typeof __say !== 'undefined' || typeof __end !== 'undefined') escaped('names');",
-        None,
-    ),
     "host function in a property": (
         "for (const k of Reflect.ownKeys(globalThis)) if (String(k).startsWith('__') && k !== '__proto__') escaped(k);",
         (None,),
@@ -252,40 +248,12 @@ ESCAPES = {
     ),
     "import of a file": ("await import('/etc/passwd');", "ReferenceError: could not load module"),
     "import of os": ("await import('os');", "ReferenceError: could not load module"),
-    "import of data": (
-        "await import('data:text/javascript,1');",
-        "ReferenceError: could not load module",
-    ),
-    "import in eval": ("await eval('import(\"std\")');", "ReferenceError: could not load module"),
     "import statement in a function": ("eval('import x from \"std\"');", "SyntaxError"),
     "import.meta": ("eval('import.meta.url');", "SyntaxError"),
-    "eval is only JavaScript": (
-        "if (eval('typeof process') !== 'undefined') escaped('eval');",
-        None,
-    ),
     "eval elsewhere": (
         "(0, eval)('var leaked = 1'); if (leaked !== 1) throw new Error('x');",
         None,
     ),
-    "require": (
-        "require('fs').readFileSync('/etc/passwd');",
-        "ReferenceError: require is not defined",
-    ),
-    "process": ("process.kill(process.ppid);", "ReferenceError: process is not defined"),
-    "timers": (
-        "await new Promise((f) => setTimeout(f, 1000));",
-        "ReferenceError: setTimeout is not defined",
-    ),
-    "date": ("Date.now();", "ReferenceError: Date is not defined"),
-    "date of another kind": (
-        "new (Object.getPrototypeOf(bot).constructor.constructor('return Date')())();",
-        "ReferenceError: Date",
-    ),
-    "wait": (
-        "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1e6);",
-        "ReferenceError",
-    ),
-    "console": ("console.log('x');", "ReferenceError: console"),
     "global object frozen": (
         "Object.freeze(globalThis); Object.freeze(Object.prototype); await mine(bot, 1);",
         None,

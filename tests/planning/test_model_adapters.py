@@ -57,6 +57,19 @@ def stand_in(config, *, encoder, beside):
 OPENED = []
 
 
+def trial_of(*names, **roles):
+    """A trial that opens models; the first of them answers what `roles` gives to no other."""
+    engines = {name: find_config(name).model_dump(mode="json") for name in names}
+    return Trial(
+        planner="too",
+        domain="minecraft",
+        task="x",
+        model=names[0],
+        role_models=roles,
+        engines=engines,
+    )
+
+
 @pytest.fixture
 def opened(monkeypatch, tmp_path):
     OPENED.clear()
@@ -212,15 +225,7 @@ async def test_a_base_beside_its_own_adapter(adapter, opened, monkeypatch, tmp_p
     monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: gpu)
     (tmp_path / "mine.yaml").write_text(f"model: {BASE}\nadapters: {{planner: one}}\n")
     names = ("mine.yaml", "mine.yaml+planner")
-    engines = {name: find_config(name).model_dump(mode="json") for name in names}
-    trial = Trial(
-        planner="too",
-        domain="minecraft",
-        task="x",
-        model=names[0],
-        role_models={"dynamics": names[1]},
-        engines=engines,
-    )
+    trial = trial_of(*names, dynamics=names[1])
 
     async def check(engines):
         assert (await engines.of("dynamics").generate(Request(prompt="?"))).text == "planner"
@@ -252,14 +257,7 @@ def test_models_of_a_run_or_a_sweep_share_the_gpu(opened, monkeypatch, tmp_path)
         with (folder / "model.safetensors").open("wb") as weights:
             weights.truncate(size)
     monkeypatch.chdir(tmp_path)
-    trial = Trial(
-        planner="too",
-        domain="minecraft",
-        task="x",
-        model="large",
-        role_models={"dynamics": "small"},
-        engines={model: find_config(model).model_dump(mode="json") for model in ("large", "small")},
-    )
+    trial = trial_of("large", "small", dynamics="small")
     with open_pool(Models.of(trial), answers=Answers.FRESH, most=None):
         first = {config.model: config.memory_share for config in opened}
     opened.clear()
@@ -291,18 +289,11 @@ async def test_an_engine_of_a_session(adapter, opened):
 
 
 def test_a_changed_adapter_makes_another_trial(adapter, tmp_path):
-    def key():
-        engines = {"m": find_config(f"{BASE}+one").model_dump(mode="json")}
-        trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
-        return trial.key, Models.of(trial)
-
-    first, models = key()
-    assert key() == (first, models)
-    assert len({models, key()[1]}) == 1
-    written = find_config(f"{BASE}+one").model_dump(mode="json")
+    old, same = trial_of(f"{BASE}+one"), trial_of(f"{BASE}+one")
+    assert old.key == same.key
+    assert len({Models.of(old), Models.of(same)}) == 1
     (tmp_path / "one" / WEIGHTS).write_bytes(b"weighty")
-    assert key()[0] != first
-    old = Trial(planner="too", domain="d", task="x", model="m", engines={"m": written})
+    assert trial_of(f"{BASE}+one").key != old.key
     with pytest.raises(AdapterError, match="the adapter 'one' of smollm2-135m-instruct is not"):
         Models.of(old)
 
@@ -360,8 +351,7 @@ def test_a_file_of_roles_loads_no_adapter_unasked(adapter, tmp_path, monkeypatch
 
 
 def test_a_sweep_loads_no_adapter_unasked(adapter, tmp_path):
-    engines = {"m": find_config(f"{BASE}+one").model_dump(mode="json")}
-    trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
+    trial = trial_of(f"{BASE}+one")
     with pytest.raises(UntrustedError, match=r"the adapter one does not come .* --trust one"):
         Trust.of([]).check_trials([trial])
     Trust.of(["one"]).check_trials([trial])
@@ -375,9 +365,8 @@ def test_a_folder_called_as_a_bundled_model_is_not_trusted_for_its_name(
     adapter, tmp_path, monkeypatch
 ):
     shutil.copytree(tmp_path / "one", tmp_path / ENCODER)
-    engines = {"m": find_config(f"{BASE}+./{ENCODER}").model_dump(mode="json")}
-    engines["m"]["adapters"] = {"a": ENCODER}
-    trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
+    trial = trial_of(f"{BASE}+./{ENCODER}")
+    trial.engines[trial.model]["adapters"] = {"a": ENCODER}
     with pytest.raises(UntrustedError, match=f"the adapter {ENCODER} does not come"):
         Trust.of([]).check_trials([trial])
     monkeypatch.setattr(run_module, "_open_engines", None)
@@ -394,6 +383,4 @@ def test_an_adapter_that_comes_along_is_trusted(adapter, tmp_path, monkeypatch):
         name="planner", base=CATALOGUE[BASE], adapter=tmp_path / "one", licence="Apache-2.0"
     )
     monkeypatch.setitem(CATALOGUE, "planner", planner)
-    engines = {"m": find_config(f"{BASE}+planner").model_dump(mode="json")}
-    trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
-    Trust.of([]).check_trials([trial])
+    Trust.of([]).check_trials([trial_of(f"{BASE}+planner")])

@@ -6,6 +6,7 @@ is right.
 """
 
 import json
+import re
 import subprocess
 import sys
 from functools import cache
@@ -124,5 +125,8 @@ def test_two_engines_of_a_process_answer_as_one_alone(others):
     assert others["two_at_once"] == {"same": True, "after closing one": True}
 
 
-def test_scores_with_an_adapter_are_exact(others):
-    assert others["adapted"] < NATS
+def test_scores_with_an_adapter_are_exact_and_on_a_cpu_the_base_is_not_asked(others):
+    assert others["adapted"]["gap"] < NATS
+    refused = others["adapted"]["refused"]
+    assert len(refused) == 3
+    assert all(re.search(r"on a CPU the engine of .* serves", message) for message in refused)

@@ -151,20 +151,6 @@ def test_a_configuration_is_read_as_it_was_written():
     assert EngineConfig.model_validate(written) == used
 
 
-def test_the_bundled_configuration():
-    given = {
-        "model": "smollm2-135m-instruct",
-        "context": 8192,
-        "kv_cache_gib": 2.0,
-        "memory_share": 0.9,
-        "block_size": 32,
-        "max_batch": 64,
-        "max_batch_tokens": 2048,
-    }
-    config = load_config(ROOT / "configs/models/smollm2-135m-instruct.yaml")
-    assert config == EngineConfig.model_validate(given)
-
-
 def test_the_environment_lowers_the_share(gpu, monkeypatch):
     config = EngineConfig(model=MODEL, memory_share=0.5)
     for value, share in (("0.2", 0.2), ("1", 0.5), ("0.9", 0.5)):

@@ -23,6 +23,7 @@ from on_cpu import SCHEDULING
 from tiny_llama import build
 
 from llm_serving.config import EngineConfig
+from llm_serving.errors import AdapterError
 from llm_serving.request import EncodedPrompt, Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, sampling_params
@@ -302,7 +303,7 @@ async def two_at_once(engine, other):
 
 
 async def adapted(folder, model, reference_of):
-    """Nats between scores with an adapter and what PEFT's formula gives."""
+    """Scores with an adapter beside what PEFT's formula gives, and what is refused on a CPU."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from lora import with_adapter, write_adapter
 
@@ -310,7 +311,16 @@ async def adapted(folder, model, reference_of):
     engine = opened(folder, adapters={"one": str(adapter)})
     scores = (await engine.score(ScoreRequest(LONG, ACTIONS, adapter="one"))).logprobs
     reference = reference_of(with_adapter(model, adapter))
-    seen = reference.gap(engine, LONG, ACTIONS, scores)
+    seen = {"gap": reference.gap(engine, LONG, ACTIONS, scores), "refused": []}
+    for plain in (
+        engine.generate(Request(prompt=LONG)),
+        engine.score(ScoreRequest(LONG, ACTIONS)),
+        engine.score(ScoreRequest(LONG, ("a",), kind="labels")),
+    ):
+        try:
+            await plain
+        except AdapterError as error:
+            seen["refused"].append(str(error))
     await engine.aclose()
     return seen
 
