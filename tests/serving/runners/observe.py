@@ -24,6 +24,7 @@ from tiny_llama import build
 
 from llm_serving.config import EngineConfig
 from llm_serving.errors import AdapterError
+from llm_serving.models import resolve
 from llm_serving.request import EncodedPrompt, Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, sampling_params
@@ -311,7 +312,12 @@ async def adapted(folder, model, reference_of):
     engine = opened(folder, adapters={"one": str(adapter)})
     scores = (await engine.score(ScoreRequest(LONG, ACTIONS, adapter="one"))).logprobs
     reference = reference_of(with_adapter(model, adapter))
-    seen = {"gap": reference.gap(engine, LONG, ACTIONS, scores), "refused": []}
+    identity = engine.identity.answering("one")
+    seen = {
+        "gap": reference.gap(engine, LONG, ACTIONS, scores),
+        "same revision": identity.revision == resolve(str(adapter)).revision,
+        "refused": [],
+    }
     for plain in (
         engine.generate(Request(prompt=LONG)),
         engine.score(ScoreRequest(LONG, ACTIONS)),
