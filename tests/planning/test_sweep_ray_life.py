@@ -96,7 +96,7 @@ def test_a_local_ray_answers_only_who_has_its_token(local_ray):
             assert refused.value.code() is StatusCode.UNAUTHENTICATED
 
 
-LOOPBACK = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",)
+LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """What the tests set: without it, Ray would look for their cluster at this machine's address in
 the network."""
 
@@ -182,7 +182,7 @@ def drive(tmp_path):
             start_new_session=True,
             cwd=tmp_path,
             # It sees to it by itself that a Ray of its own stays on loopback.
-            env={name: os.environ[name] for name in os.environ if address or name not in LOOPBACK},
+            env={name: os.environ[name] for name in os.environ if address or name != LOOPBACK},
         )
         drivers.append((process, folder))
         return process, folder
