@@ -43,6 +43,8 @@ def test_plain_values(read):
         ("a: !!python/name:os.system", "tags are not supported"),
         ("a: &x [*x]", "stands inside the value that it repeats"),
         ("[" * 5000, "is nested more than 16 deep"),
+        ("a: {", "is not YAML"),
+        ("- a", "write a mapping"),
         ("a\x1b]0;: 1", "control characters are not allowed"),
         ("a: 1\n---\nb: 2", "several YAML documents"),
         ("a: 1\nb: [1", "is not YAML.*line 3"),

@@ -228,6 +228,7 @@ async def test_a_base_beside_its_own_adapter(adapter, opened, monkeypatch, tmp_p
     trial = trial_of(*names, dynamics=names[1])
 
     async def check(engines):
+        assert engines.name == f"{BASE} + {BASE}+planner"
         assert (await engines.of("dynamics").generate(Request(prompt="?"))).text == "planner"
         assert (await engines.of("propose").generate(Request(prompt="?"))).text == "base"
 

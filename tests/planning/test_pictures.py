@@ -186,12 +186,13 @@ def test_each_piece_of_full_armour_is_seen(worn):
     assert len({MINECRAFT.draw(state) for state in states}) == len(states)
 
 
-def test_chests_that_find_no_room_are_counted():
+@pytest.mark.parametrize("size", [336, 672])
+def test_chests_that_find_no_room_are_counted(size):
     states = [
         replace(START, equipment=WORN["iron"], chests=("trapped_chest",) * number)
         for number in (40, 41, 42)
     ]
-    assert len({MINECRAFT.draw(state) for state in states}) == 3
+    assert len({MINECRAFT.draw(state, size=size) for state in states}) == 3
 
 
 def test_a_full_inventory_finds_room_below_full_armour():

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(why_unsealed() is not None, reason="programs can
 HERE = str(Path(__file__).parent)
 LIMITS = Limits(cpu_seconds=0.3, seconds=3.0, calls=20)
 JAVASCRIPT, PYTHON = list(javascript()), list(python())
-SHARE = 8
+SHARE = 6
 """One program in so many is run by the quick tests."""
 
 VARIANTS = {
