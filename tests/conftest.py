@@ -15,9 +15,6 @@ from llm_serving.vllm_engine import VllmEngine
 # On a GPU several engines are open at once, here and in the processes that tests start.
 os.environ.setdefault(SHARE_VARIABLE, "0.15")
 
-# Ray reads it when a test module imports it: a Ray of this machine stays on loopback.
-os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-
 # A shell's background jobs ignore Ctrl-C, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

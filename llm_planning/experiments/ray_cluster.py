@@ -14,6 +14,7 @@ import tempfile
 import threading
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.worker_processes import SAFE_PATH
@@ -44,15 +45,6 @@ _OF_OURS: Final = {
 
 _LOOPBACK: Final = "127.0.0.1"
 """Where all processes of a Ray that is started here listen."""
-
-_ON_LOOPBACK: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Keeps Ray, which reads this when it is imported, from replacing a loopback address by this
-machine's address in the network: it does so wherever clusters of several machines are supported."""
-
-_TOKEN: Final = secrets.token_hex(32)
-"""Of every Ray that is started here, known to this process and what it starts: Ray reads a token
-once a process. Its own default is one token for all clusters of a user, in a file that everybody
-may read."""
 
 _OBJECT_STORE_BYTES: Final = 128 * 2**20
 """Trials and their results are some kilobytes; larger ones spill to the disk."""
@@ -116,8 +108,7 @@ def connect(address: str | None, *, cpus: int) -> Cluster:
 
     A Ray that is started here listens on loopback alone, answers only who has its token, which
     nobody is told, and keeps its files where only this user can reach them. Variables of the
-    environment are put back when the connection is closed. As Ray remembers what it read of them, a
-    process that started one reaches no cluster with another token, and none of other machines.
+    environment are put back when the connection is closed.
 
     Args:
         address: `auto`, `ray://host:port` or `host:port` of a cluster that runs; None starts one
@@ -131,9 +122,8 @@ def connect(address: str | None, *, cpus: int) -> Cluster:
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("Ray has to be started by the main thread")
     with contextlib.ExitStack() as stack:
-        imported = _QUIET if address is not None else _QUIET | _ON_LOOPBACK
         stack.enter_context(
-            _environment({name: os.environ.get(name, value) for name, value in imported.items()})
+            _environment({name: os.environ.get(name, value) for name, value in _QUIET.items()})
         )
         try:
             import ray
@@ -207,11 +197,9 @@ def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa
     # A process that is still ending may write into it once more: nothing to wait for.
     stack.callback(shutil.rmtree, around, ignore_errors=True)
     try:
-        # Without a mode, Ray demands a token, and sets the mode for what this process starts.
-        ours = {"RAY_AUTH_MODE": None, "RAY_AUTH_TOKEN": _TOKEN, "RAY_AUTH_TOKEN_PATH": None}
-        stack.enter_context(_environment(ours))
+        stack.enter_context(_token(ray, Path(around) / "token"))
         stack.callback(_shutdown, ray)
-        with _environment({**_OF_OURS, "RAY_TMPDIR": around}):
+        with _loopback_kept(ray), _environment({**_OF_OURS, "RAY_TMPDIR": around}):
             _init(
                 ray,
                 address="local",
@@ -221,13 +209,7 @@ def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa
             )
         (node,) = ray.nodes()
         if (at := node["NodeManagerAddress"]) != _LOOPBACK:
-            (variable,) = _ON_LOOPBACK
-            raise RuntimeError(
-                f"it listens on {at}, where others could reach it: set {variable}=0 before Ray is "
-                "imported"
-            )
-        if os.environ.get("RAY_AUTH_MODE") != "token":
-            raise RuntimeError("it demands no token: use Ray 2.60")
+            raise RuntimeError(f"it listens on {at}, where others could reach it: use Ray 2.60")
     except Exception as error:
         raise RayPoolError(f"a Ray on this machine does not start: {error}") from error
 
@@ -278,6 +260,48 @@ def _environment(values: Mapping[str, str | None]) -> Iterator[None]:
         yield
     finally:
         put(before)
+
+
+@contextlib.contextmanager
+def _token(ray: Any, path: Path) -> Iterator[None]:  # noqa: ANN401
+    """Lets this process, and what it starts, give and demand a token that nobody else knows.
+
+    Ray's own default is one token for all clusters of a user, in a file that everybody may read.
+
+    Args:
+        path: of the token's file, in a folder that only this user can enter.
+    """
+
+    def read() -> None:
+        """Makes Ray forget what this process knew of the mode and of the token."""
+        ray._raylet.Config.initialize("")
+        ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+    path.touch(mode=0o600)
+    path.write_text(secrets.token_hex(32), encoding="ascii")
+    ours = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path), "RAY_AUTH_TOKEN": None}
+    try:
+        with _environment(ours):
+            read()
+            yield
+    finally:
+        read()
+
+
+@contextlib.contextmanager
+def _loopback_kept(ray: Any) -> Iterator[None]:  # noqa: ANN401
+    """Keeps Ray from replacing a loopback address by this machine's address in the network.
+
+    It does so wherever it supports clusters of several machines. The variable
+    RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 says the same, but only before Ray is imported.
+    """
+    constants = ray._private.ray_constants
+    own = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = own
 
 
 @contextlib.contextmanager

@@ -38,7 +38,7 @@ def world(request):
     return WORLDS[request.param]
 
 
-@pytest.mark.parametrize("size", [337, 1000])
+@pytest.mark.parametrize("size", [336, 337, 448, 1000])
 def test_a_picture_is_a_png_of_its_size(world, size):
     picture = world.draw(world.start(0), size=size)
     assert picture.data.startswith(b"\x89PNG")
@@ -172,8 +172,9 @@ WORN = {
 }
 
 
+@pytest.mark.parametrize("size", [336, 672])
 @pytest.mark.parametrize("worn", WORN)
-def test_each_piece_of_full_armour_is_seen(worn):
+def test_each_piece_of_full_armour_is_seen(worn, size):
     whole = replace(START, equipment=WORN[worn], inventory={}, chests=("chest",) * 2)
     without = [
         replace(whole, equipment=tuple(None if piece == slot else item for piece, item in pieces))
@@ -183,7 +184,7 @@ def test_each_piece_of_full_armour_is_seen(worn):
     fewer = [replace(whole, chests=("chest",) * number) for number in range(5) if number != 2]
     swapped = replace(whole, equipment=(*WORN[worn][:4], *reversed(WORN[worn][4:])))
     states = [whole, another, swapped, *without, *fewer]
-    assert len({MINECRAFT.draw(state) for state in states}) == len(states)
+    assert len({MINECRAFT.draw(state, size=size) for state in states}) == len(states)
 
 
 @pytest.mark.parametrize("size", [336, 672])
@@ -195,12 +196,13 @@ def test_chests_that_find_no_room_are_counted(size):
     assert len({MINECRAFT.draw(state, size=size) for state in states}) == 3
 
 
-def test_a_full_inventory_finds_room_below_full_armour():
+@pytest.mark.parametrize("size", [336, 672])
+def test_a_full_inventory_finds_room_below_full_armour(size):
     """Every item is drawn: without any one of them the picture is another."""
     kept = dict.fromkeys(ITEMS[:36], 64)
     full = replace(START, equipment=WORN["iron"], inventory=kept)
     others = [replace(full, inventory={**kept, item: 63}) for item in kept]
-    assert len({MINECRAFT.draw(state) for state in (full, *others)}) == 37
+    assert len({MINECRAFT.draw(state, size=size) for state in (full, *others)}) == 37
 
 
 def test_everything_that_can_be_near_or_held_can_be_drawn():
