@@ -62,6 +62,7 @@ __all__ = [
     "Observes",
     "OneOf",
     "Predicts",
+    "RollsOut",
     "RunsPrograms",
     "Saves",
     "Scores",
@@ -298,6 +299,19 @@ class Scores(Protocol[S_contra]):
 
     def score(self, state: S_contra) -> Soon[float]:
         """The value of a state at the end of a simulation."""
+        ...
+
+
+@runtime_checkable
+class RollsOut(Protocol[S_contra]):
+    """Takes uniform actions faster than step by step."""
+
+    def rollout(self, state: S_contra, rng: Random, *, gamma: float, depth: int) -> float:
+        """The discounted return of at most `depth` uniform actions, from a state.
+
+        Draws and result are those of step after step, each by the action
+        `actions[int(rng.random() * len(actions))]`.
+        """
         ...
 
 

@@ -5,12 +5,20 @@ object, `r` tells a random number, `d` and `w` end the game, `z` is an instructi
 has, which `v` meets after it won; everything else is answered by "ok".
 """
 
+import importlib.util
 import shutil
 from hashlib import md5
 from pathlib import Path
 
+import pytest
+
 from llm_planning.environments.cooking.games import GameSpec, make_game
 from llm_planning.environments.textgame.jericho_machine import Story
+
+needs_jericho = pytest.mark.skipif(
+    importlib.util.find_spec("jericho") is None,
+    reason="Jericho is not installed: pip install 'llm-planning[textgames]'",
+)
 
 _BUFFER, _GLOBALS, _OBJECTS = 0x40, 0xC0, 0x2A0
 _STATIC, _CODE = 0x330, 0x340

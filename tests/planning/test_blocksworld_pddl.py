@@ -58,23 +58,15 @@ def read(tmp_path):
     return read
 
 
-def test_planbenchs_files_are_read(read):
-    puzzle = read(GOOD)
-    assert (puzzle.name, puzzle.start) == ("instance-1.pddl", START)
-    assert puzzle.goal == Goal((("a", "c"),))
-
-
 @pytest.mark.parametrize(
     "text",
     [
         GOOD.upper(),
         "\ufeff" + GOOD.replace("\n", "\r\n"),
         GOOD.replace("(ontable a)", "; (on a b)\n(on-table a) (on-table a)"),
-        GOOD.replace("handempty", "arm-empty"),
         GOOD.replace("a b c )", "a b - block c - block)"),
         GOOD.replace("(:init", "(:requirements :strips) (:init"),
         GOOD.replace("(and\n(on a c))", "(on a c)"),
-        GOOD.replace("(on a c))", "(on a c) (handempty))"),
         GOOD.replace("handempty", "emptyhand"),
         GOOD.replace("(on a c))", "(and (and (on a c)) (and)) (emptyhand))"),
         GOOD.replace("(on a c))", "(on a c) (not (holding b)))"),
@@ -159,11 +151,7 @@ REFUSED = {
     "()": "it does not begin with (define (problem ...",
     "(define (domain blocks))": "it defines a domain, where (define (problem ...) ...) is expected",
     "(define blocks)": "it defines nothing, where",
-    "[1, 2]": "line 1: '[1,' stands outside",
     "(define (problem x) (at truck city))": "the section 'at' is not of Blocksworld; known:",
-    GOOD.replace("(ontable a)", "(at truck1 city)"): (
-        "the start has the fact (at truck1 city), which is not of Blocksworld; known: arm-empty"
-    ),
     GOOD.replace("(on a c)", "(onn a c)"): (
         "the goal has the fact (onn a c), which is not of Blocksworld; did you mean on?"
     ),
@@ -173,10 +161,6 @@ REFUSED = {
     GOOD.replace("(on a c)", "(not (on a c) (on b c))"): (
         "the goal has (not (on a c) (on b c)), which is no fact of Blocksworld"
     ),
-    GOOD.replace("(ontable a)", "(not (ontable a))"): (
-        "the start has (not (ontable a)), which is no fact of Blocksworld"
-    ),
-    GOOD.replace("(and", "(or"): "the goal has (or (on a c)), which is no fact of Blocksworld",
     GOOD.replace("(:goal", "(:metric maximize (total-cost)) (:goal"): (
         "it has (:metric maximize (total-cost)): every action costs one"
     ),
@@ -189,32 +173,21 @@ REFUSED = {
     + "(:action put-down :parameters (?x) :precondition (holding ?x) :effect (ontable ?x)))": (
         "its domain's actions differ in cost"
     ),
-    GOOD.replace("(:goal", "(:constraints (and)) (:goal"): (
-        "the section ':constraints' is not of Blocksworld"
-    ),
-    GOOD.replace("a b c )", "a b c - block r s - robot )"): "it has the robots 'r s'",
     GOOD.replace("a b c )", "a b c r s)").replace(
         "(handempty)", "(handempty r) (handempty s)"
     ): "it has the robots 'r s': one hand is possible",
     GOOD.replace("(handempty)", "(handempty c)"): "the start has the fact (ontable c) about 'c'",
-    GOOD.replace("a b c )", "a b c - block r - robot )").replace("(on a c)", "(on a r)"): (
-        "the goal has the fact (on a r) about 'r'"
-    ),
     # Blanks that PDDL does not know part nothing.
     GOOD.replace("(on a c)", "(on a\u00a0c)"): "the goal has the fact (on a\\xa0c)",
-    GOOD.replace("a b c", "a b c\u2028d"): "(:objects ...) has 'c\\u2028d'",
     GOOD.replace("a b c", "a b - truck c"): "(:objects ...) has the type 'truck'",
     GOOD.replace("(on a c)", "(" * 5_000 + "x\x1b" + ")" * 5_000): "the goal has ((((((",
     # Damaged.
     GOOD[:-3]: "1 parentheses are not closed at its end",
     GOOD + ")": "line 17: ')' stands outside of (define ...)",
     GOOD + GOOD: "line 17: '(' stands outside of (define ...): one problem may stand in a file",
-    GOOD + DOMAIN + DOMAIN: "line 22: '(' stands outside of (define ...)",
     GOOD + "(and)": "line 17: '(' stands outside of (define ...)",
     "(" * 100_000: "100000 parentheses are not closed",
-    b"\xff\xfe(": "line 1: it is not UTF-8 text",
     GOOD.replace("a b c )", "a b \u00e9 )").encode("latin-1"): "line 3: it is not UTF-8 text",
-    GOOD.replace("(:init", "(:start"): "the section ':start' is not of Blocksworld",
     GOOD.replace("(:goal", "(:init"): "it has two sections (:init ...)",
     "(define (problem x) (:objects a) (:init))": "it has no section (:goal ...)",
     GOOD.replace("(on b a)", "(on b)"): "the start has the fact (on b): (on ...) takes 2 blocks",
@@ -232,9 +205,6 @@ REFUSED = {
     GOOD.replace("(ontable a)", "(ontable a) (on a c)"): (
         "the start is not possible: (ontable a) contradicts (on a c)"
     ),
-    GOOD.replace("(ontable c)", "(on c a)"): (
-        "the start is not possible: (on b a) contradicts (on c a)"
-    ),
     GOOD.replace("(ontable a)", "(on a b)"): (
         "the start is not possible: (on a b) (on b a) go in a circle"
     ),
@@ -250,10 +220,6 @@ REFUSED = {
     GOOD.replace("(handempty)", "(holding c)"): "(holding c) contradicts (ontable c)",
     # Without a goal that can be asked for.
     GOOD.replace("(on a c)", "(not (handempty))"): "the goal has the fact (not (handempty)): no",
-    GOOD.replace("(on a c)", "(not (holding a))"): "the goal asks for nothing",
-    GOOD.replace("a b c", "a b c d").replace(
-        "(on a c)", " ".join(f"(not (clear {block}))" for block in "abcd")
-    ): "the start lacks a fact that says what d stands on",
     GOOD.replace("a b c", "a b c d")
     .replace("(clear c)", "(clear c) (ontable d) (clear d)")
     .replace(
@@ -261,7 +227,6 @@ REFUSED = {
     ): "(not (clear d)), 4 facts that name no place: up to 3 are possible",
     GOOD.replace("(on a c)", "(holding c)"): "the goal has the fact (holding c): no goal may ask",
     GOOD.replace("(on a c)", ""): "the goal asks for nothing",
-    GOOD.replace("(on a c)", "(handempty)"): "the goal asks for nothing",
 }
 
 
@@ -281,9 +246,7 @@ NO_PLAN = {
     "(on a c) (on a b)": "(on a c) contradicts (on a b)",
     "(on a c) (on c b) (on b a)": "(on a c) (on c b) (on b a) go in a circle",
     "(on a c) (clear c)": "(on a c) contradicts (clear c)",
-    "(on a c) (ontable a)": "(on a c) contradicts (ontable a)",
     "(on a c) (not (on a c))": "(on a c) contradicts (not (on a c))",
-    "(clear a) (on a c) (not (clear a))": "(clear a) contradicts (not (clear a))",
     # Some block stands on the table, and on the highest one stands none.
     "(not (ontable a)) (not (ontable b)) (not (ontable c))": "no state has all of its facts",
     "(not (clear a)) (not (clear b)) (not (clear c))": "no state has all of its facts",
@@ -327,7 +290,6 @@ WITHOUT_HAND = GOOD.replace("(handempty)\n", "")
 @pytest.mark.parametrize(
     ("text", "dialect"),
     [
-        (GOOD, "four operators"),
         # What the start says of a hand counts more than names.
         (GOOD.replace("4ops", "3ops"), "four operators"),
         (GOOD + THREE_OPERATORS, "four operators"),

@@ -29,13 +29,6 @@ def test_rules_answer_in_the_models_place(rules, texts):
     assert report["metrics"]["blocks"] == 4
 
 
-def test_a_search_needs_no_model():
-    report = run("uct", "--task", "four-blocks", "--set", "simulations=60", "--json")
-    assert report["success"]
-    assert report["metrics"]["problem"] == "4-1"
-    assert "problems" not in report
-
-
 def test_a_planner_of_options_finds_grammar_and_state_model():
     small = ("--set", "k=2", "--set", "d=4", "--set", "iter=8", "--set", "roles=rules")
     assert run("too", "--task", "four-blocks", "--json", *small)["success"]

@@ -54,7 +54,6 @@ def test_a_goal_that_denies_a_place_puts_its_block_down():
 
 JUDGED = {
     ("stack c e", None): ("true", "block e is clear and in another tower"),
-    ("stack b e", None): ("true", "block e is clear and in another tower"),
     ("stack c b", None): ("done", "block c stands on block b"),
     ("stack c d", None): ("false", "block d is not clear: block e stands on it"),
     ("stack a c", None): ("false", "blocks a and c are in one tower"),
@@ -69,10 +68,6 @@ JUDGED = {
     ),
     # Whether it stands on the table does not matter.
     ("put-down e", "stack a e"): ("done", "blocks a and e are in different towers"),
-    ("put-down a", "stack c a"): (
-        "true",
-        "blocks c and a are in one tower",
-    ),
     ("put-down e", None): ("true", "block e can always be put down"),
     ("put-down a", None): ("done", "block a stands on the table"),
 }

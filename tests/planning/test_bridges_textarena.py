@@ -124,35 +124,20 @@ def test_nothing_leaks_to_the_rest_of_the_process():
     assert random.getstate() == before
 
 
-@pytest.mark.parametrize(
-    ("id_", "seed", "moves", "reward", "won"),
-    [
-        ("FrozenLake-v0", 0, ["[down]"] * 4, None, False),
-        (
-            "TowerOfHanoi-v0",
-            0,
-            ["[A C]", "[A B]", "[C B]", "[A C]", "[B A]", "[B C]", "[A C]"],
-            1,
-            True,
-        ),
-    ],
-)
-def test_alone_only_the_whole_reward_wins(id_, seed, moves, reward, won):
-    world = TextArenaGame(id_)
-    state = world.start(seed)
-    for move in moves:
-        if move in state.moves:
-            state = world.step(state, move, Random(0)).state
-    assert world.success(state) is won
-    if reward is not None:
-        assert (state.reward, bool(state.ended)) == (reward, True)
+def test_the_shortest_way_wins_a_game_for_one():
+    world = TextArenaGame("TowerOfHanoi-v0")
+    state = world.start(0)
+    for move in ("[A C]", "[A B]", "[C B]", "[A C]", "[B A]", "[B C]", "[A C]"):
+        state = world.step(state, move, Random(0)).state
+    assert world.success(state) is True
+    assert (state.reward, bool(state.ended)) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("id_", "reward", "won"),
     [
         *(("LightsOut-v0", 1.0, True), ("LightsOut-v0", 0.9, False)),
-        *(("Nim-v0", 1.0, True), ("Nim-v0", 0.0, False), ("Nim-v0", -1.0, False)),
+        *(("Nim-v0", 1.0, True), ("Nim-v0", 0.0, False)),
         ("Blackjack-v0", 0.4, None),
     ],
 )
@@ -213,7 +198,6 @@ def test_a_move_that_is_not_possible_changes_nothing():
         ),
         ("Wordle-v0", "Wordle-v0 needs the network when it is opened: choose another game"),
         ("Mastermind-v0", "Mastermind-v0 has no list of moves: choose another"),
-        ("UsedCar-v0-balanced", "has no list of moves"),
     ],
 )
 def test_what_is_no_domain_is_one_line_with_the_remedy(id_, message):

@@ -117,15 +117,6 @@ async def test_knowledge_persists_between_episodes():
     assert known.episodes == 3
 
 
-async def test_x0_failures_prune_an_action():
-    script = Script({"dice": "knife", "prepare": "table", "eat": "table"}, MEAL)
-    play, _ = player("xenon", script, x0=2)
-    episode = await play(paper_kitchen(("dice", "carrot")))
-    assert [s.action for s in episode.steps if s.cookbook_action == "dice"] == [
-        "chop", "chop", "close", "close", "cook", "cook", "dice",
-    ]  # fmt: skip
-
-
 async def test_revision_excludes_tools_that_failed():
     known = CookingKnowledge(tools={"dice": "knife", "chop": "knife"})
     agent = a_cook(known=known)

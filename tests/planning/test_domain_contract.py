@@ -18,10 +18,11 @@ from any_domain_worlds import (
 )
 from cooking_kitchens import PAPER_KITCHENS
 
-from llm_planning.domain import is_won, observed, settled
+from llm_planning.domain import Advises, RollsOut, is_won, observed, settled
 from llm_planning.environments.bridges import bridge
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.execution.episode import execute
+from llm_planning.planners.any_domain.search_agents import uniform_rollout
 
 STEPS = 12
 
@@ -68,9 +69,7 @@ WORLDS = {
     "blocks in a hand": of_the_catalogue("blocksworld", "four-blocks", rules="standard"),
     "multiplication": of_the_catalogue("multiplication", "product", digits=3),
     "home": of_the_catalogue("household", "rearrange"),
-    "home with two hands": of_the_catalogue("household", "rearrange", hands=2, home="unseen"),
     "home in full sight": of_the_catalogue("household", "rearrange", sight="full"),
-    "items": of_the_catalogue("minecraft-items", "wooden_pickaxe"),
     "items by unusual rules": of_the_catalogue("minecraft-items", "furnace", **UNUSUAL),
     "sets of items": of_the_catalogue("minecraft-goals", "wood", verbs=15, **UNUSUAL),
     "kitchen": lambda: PAPER_KITCHENS.open("cook-a-meal", PAPER_KITCHENS.settings.read({})),
@@ -80,11 +79,9 @@ WORLDS = {
     "generated game": of_the_catalogue("textgame", "simple", remember="memory"),
     "frozen lake": of_others("gymnasium:FrozenLake-v1"),
     "blackjack": of_others("gymnasium:Blackjack-v1"),
-    "taxi": of_others("gymnasium:Taxi-v4"),
     "pole": of_others("gymnasium:CartPole-v1"),
     "key and door": of_others("gymnasium:MiniGrid-DoorKey-5x5-v0", sight="full"),
     "moving obstacles": of_others("gymnasium:MiniGrid-Dynamic-Obstacles-5x5-v0"),
-    "mission": of_others("gymnasium:BabyAI-GoToObj-v0"),
     "2048": of_others("openspiel:2048"),
     "breakthrough": of_others("openspiel:breakthrough(rows=6,columns=6)", opponent="mcts:20"),
     "dice": of_others("openspiel:backgammon", player=1),
@@ -127,9 +124,8 @@ async def walk(world, seed):
         state = step.state
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_a_world_is_the_same_for_equal_seeds(world, seed):
-    first, again = [[step async for step in walk(world, seed)] for _ in range(2)]
+async def test_a_world_is_the_same_for_equal_seeds(world):
+    first, again = [[step async for step in walk(world, 1)] for _ in range(2)]
     assert first
     assert first == again
 
@@ -189,6 +185,26 @@ async def test_what_a_world_can_do_beyond_that_fits(world):
             history = (*history, (action, step.observation))
 
 
+async def test_a_fast_rollout_is_the_one_of_step_by_step(world):
+    if not isinstance(world, RollsOut):
+        pytest.skip("its rollouts go step by step")
+    states = [step.state async for _, _, _, step in walk(world, 0)]
+    states.append(await settled(world.start(0)))
+    if isinstance(world, Advises):
+        # Random actions alone would hardly ever be rewarded.
+        while plan := await settled(world.advise(states[-1])):
+            states.append((await settled(world.step(states[-1], plan[0], Random(0)))).state)
+    returns = set()
+    # The last state but one is a step before a goal.
+    for seed, state in enumerate([*states * 5, *states[-2:] * 40]):
+        rng, again = Random(seed), Random(seed)
+        value = world.rollout(state, rng, gamma=0.9, depth=30)
+        assert value == await uniform_rollout(world, state, again, gamma=0.9, depth=30)
+        assert rng.getstate() == again.getstate()
+        returns.add(value)
+    assert len(returns) > 1
+
+
 @pytest.mark.parametrize(
     ("name", "impossible"),
     [
@@ -198,7 +214,6 @@ async def test_what_a_world_can_do_beyond_that_fits(world):
         ("trap door remembered", "take crown"),
         ("minecraft", None),
         ("blocks", None),
-        ("items", None),
         ("items by unusual rules", None),
     ],
 )

@@ -1,6 +1,5 @@
-"""The examples: they run as scripts, they are short, and they do what they say."""
+"""The examples: they run as scripts, and they do what they say."""
 
-import ast
 import importlib
 import json
 import runpy
@@ -68,23 +67,6 @@ def test_the_examples_are_these():
 # A DOMAIN -----------------------------------------------------------------------------------------
 
 
-def test_a_domain_takes_at_most_forty_lines():
-    source = (EXAMPLES / "own_domain.py").read_text("utf-8")
-    documented = {
-        line
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        for line in range(node.lineno, node.end_lineno + 1)
-    }
-    lines = enumerate(source.splitlines(), start=1)
-    code = [
-        line
-        for number, line in lines
-        if line.strip() and not line.strip().startswith("#") and number not in documented
-    ]
-    assert 20 < len(code) <= 40
-
-
 @pytest.mark.parametrize(("discs", "shortest"), [(1, 1), (2, 3), (3, 7), (4, 15)])
 def test_the_towers_are_those_of_hanoi(hanoi, discs, shortest):
     """All 3^n positions can be reached; the goal takes 2^n - 1 moves."""
@@ -110,12 +92,6 @@ def test_the_towers_are_those_of_hanoi(hanoi, discs, shortest):
     # From a corner, as many positions at each distance as its binary digits allow.
     levels = Counter(distance.values())
     assert [levels[i] for i in range(4)] == {1: [1, 2, 0, 0]}.get(discs, [1, 2, 2, 4])
-
-
-def test_an_impossible_move_changes_nothing(hanoi):
-    step = hanoi(3).step("AAA", "move disc 2 to peg B", None)
-    assert (step.state, step.done) == ("AAA", False)
-    assert step.obstacle == "that disc is not on top, or the one below is smaller"
 
 
 def test_the_towers_are_described(hanoi):

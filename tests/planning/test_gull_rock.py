@@ -1,12 +1,11 @@
 """Gull Rock, the story of our own: Frotz plays it everywhere, and MC-DML searches in it."""
 
-import importlib.util
-import re
 import shutil
 import subprocess
 from random import Random
 
 import pytest
+from jericho_toy import needs_jericho
 from textgame_toys import played
 
 from llm_planning.environments.textgame.game import Ending
@@ -20,10 +19,7 @@ from llm_planning.running import plan
 from llm_planning.worker_processes import end_workers
 from llm_serving.scripted import ScriptedEngine
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("jericho") is None,
-    reason="Jericho is not installed: pip install 'llm-planning[textgames]'",
-)
+pytestmark = needs_jericho
 SOURCE = GULL_ROCK.file.with_suffix(".inf")
 TO_THE_CAVE = ("east", "north")
 
@@ -55,28 +51,6 @@ def test_the_walkthrough_wins_all_points(game):
         "light lamp": 10.0,
     }
     assert sum(rewards) == game.max_score == 50.0
-
-
-def test_it_has_rooms_doors_and_containers():
-    text = SOURCE.read_text("utf-8")
-    _, rooms, doors, things, *_ = re.split(r"^! [A-Z ]+ -+$", text, flags=re.MULTILINE)
-    assert len(re.findall(r"^Object ", rooms, re.MULTILINE)) - 1 == 23  # the sea is none
-    assert len(re.findall(r"^Object .* has openable", doors, re.MULTILINE)) == 4
-    assert len(re.findall(r"^Object .* has openable holder", things, re.MULTILINE)) >= 8
-
-
-@pytest.mark.parametrize(
-    ("way", "ending"),
-    [
-        ((*TO_THE_CAVE, "north"), Ending.FAILURE),  # a ledge in the dark
-        (("north", "north", "north", "west", "down", "north"), Ending.FAILURE),  # the sea
-        ((*TO_THE_CAVE, "up", "north"), None),
-    ],
-)
-def test_ways_to_die(game, way, ending):
-    transition = played(game, *way)
-    assert transition.ending is ending
-    assert ("*** You have died ***" in transition.text) == (ending is Ending.FAILURE)
 
 
 def test_light_decides_what_is_seen_and_whether_the_ledge_kills(game):

@@ -18,7 +18,6 @@ from llm_planning.planners.llm_mcts.exercises import (
     PolicyExercises,
 )
 from llm_planning.registry import exercise_makers, find_domain
-from llm_planning.roles.measuring import MATERIAL, draw_exercises
 from llm_serving.scripted import ScriptedEngine
 
 
@@ -30,6 +29,12 @@ def made(seeds=30, held_out=False):
             Random(seed), roles=["prior"], held_out=held_out
         )
     ]
+
+
+@pytest.fixture(scope="module")
+def taught():
+    """What may be taught."""
+    return made()
 
 
 def way(task, walker, seed=0):
@@ -100,15 +105,14 @@ def test_slips_are_any_action(tmp_path, monkeypatch):
     assert len(way(task, BY_LAW)) == 30
 
 
-def test_right_answers_bring_the_expert_nearer():
-    drawn = made()
-    assert len(drawn) > 100
-    for exercise in drawn:
+def test_right_answers_bring_the_expert_nearer(taught):
+    assert len(taught) > 100
+    for exercise in taught:
         assert exercise.grade(exercise.answer).right
         assert exercise.grade(exercise.answer).brief == exercise.brief == exercise.answer
-    assert {exercise.kinds["home"] for exercise in drawn} == {"seen"}
-    assert {exercise.kinds["class"] for exercise in drawn} == {"simple", "comp"}
-    assert len({exercise.prompt[0] for exercise in drawn}) > 25
+    assert {exercise.kinds["home"] for exercise in taught} == {"seen"}
+    assert {exercise.kinds["class"] for exercise in taught} == {"simple", "comp"}
+    assert len({exercise.prompt[0] for exercise in taught}) > 25
 
 
 def test_right_and_known_by_hand(tmp_path):
@@ -137,7 +141,7 @@ def test_right_and_known_by_hand(tmp_path):
     assert asked["walk to the hall",].kinds["thing"] == "unseen"
 
 
-def test_what_is_held_out_is_never_taught():
+def test_what_is_held_out_is_never_taught(taught):
     drawn = made(40, held_out=True)
     assert {(exercise.kinds["home"], exercise.kinds["class"]) for exercise in drawn} == {
         *(("seen", name) for name in ("novel-simple", "novel-comp-2", "novel-comp-3")),
@@ -148,21 +152,12 @@ def test_what_is_held_out_is_never_taught():
     }
     assert {exercise.kinds["thing"] for exercise in drawn} == {"seen", "unseen"}
     assert not {exercise.prompt[0] for exercise in drawn} & {
-        exercise.prompt[0] for exercise in made()
+        exercise.prompt[0] for exercise in taught
     }
 
 
-def test_a_measurement_asks_half_of_what_is_new():
-    drawn = draw_exercises(PolicyExercises(), "prior", count=20, seed=0)
-    assert [exercise.kinds[MATERIAL] for exercise in drawn] == ["seen"] * 10 + ["held out"] * 10
-    again = draw_exercises(PolicyExercises(), "prior", count=20, seed=0)
-    assert [(exercise.prompt, exercise.answer, exercise.kinds) for exercise in drawn] == [
-        (exercise.prompt, exercise.answer, exercise.kinds) for exercise in again
-    ]
-
-
-async def test_a_model_is_asked_for_all_actions():
-    (exercise, *_) = made(1)
+async def test_a_model_is_asked_for_all_actions(taught):
+    exercise = taught[0]
     engine = ScriptedEngine(
         {}, score=lambda _, choices: [float(choice == exercise.answer) for choice in choices]
     )

@@ -7,10 +7,8 @@ import pytest
 from command_line import invoke
 from household_homes import FLAT
 
-from llm_planning.environments.household.domain import HouseholdSettings
 from llm_planning.registry import find_domain, find_planner
 from llm_planning.running import fitting_domains
-from llm_planning.settings import SettingsError
 
 SMALL = ("--set", "moves=2", "--set", "simulations=3")
 
@@ -41,9 +39,8 @@ def test_a_goal_in_words(tmp_path):
     assert "Put two apples inside the fridge and one book on the sofa." in trace.read_text()
 
 
-@pytest.mark.parametrize("task_class", ["simple", "novel-comp-3"])
-def test_rules_play_in_full_sight(task_class):
-    ended = ran("react", "roles=rules", "sight=full", f"class={task_class}", "problem=3")
+def test_rules_play_in_full_sight():
+    ended = ran("react", "roles=rules", "sight=full", "class=novel-comp-3", "problem=3")
     assert ended.exit_code == 0, ended.stderr
     report = json.loads(ended.stdout)
     assert report["success"]
@@ -76,31 +73,17 @@ def test_a_changed_home_is_another_trial(tmp_path):
     assert read(before).to_json() == before
     path.write_text("rooms: {hall: {surfaces: [table]}}\n")
     assert read({"home": str(path)}).to_json() != before
-    with pytest.raises(SettingsError, match=r"flat\.yaml names has changed: restore it"):
-        read(before)
     assert read({"home": "unseen"}).to_json()["home_sha256"] == ""
-
-
-def test_an_episode_has_thirty_actions():
-    ended = ran("uct", "class=novel-comp-3", "simulations=1", "home=seen")
-    assert ended.exit_code == 0, ended.stderr
-    assert json.loads(ended.stdout)["metrics"]["moves"] == 30
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         (["roles=rules"], "it hides its state (it has a belief)"),
-        (
-            ["home=virtualhom"],
-            "home=virtualhom is neither seen nor unseen nor virtualhome nor a file of a home: ",
-        ),
         (["goal=an elephant in the fridge"], "unknown thing 'elephant'; did you mean"),
-        (["goal=nine apples in the fridge"], "wants nine apples, but the home has two apples"),
         (["goal=an apple in the fridge", "class=comp"], "a goal of your own has no class"),
         (["limit=3", "class=comp"], "setting limit=3 is not possible: who knows where everything"),
         (["class=hard"], "setting class='hard' is not possible: Input should be 'simple'"),
-        (["hands=3"], "setting hands='3' is not possible: Input should be"),
     ],
 )
 def test_what_is_not_possible_is_one_line(settings, message):
@@ -122,18 +105,3 @@ def test_who_plans_at_home():
         ended = invoke("run", name, "--domain", "household", "--model", "none")
         assert ended.exit_code == 2
         assert re.search(r"needs a domain that .*; household does not", ended.stderr)
-
-
-def test_settings_have_one_source():
-    assert HouseholdSettings.read({"class": "comp", "hands": "2"}).to_json() == {
-        "home": "seen",
-        "class": "comp",
-        "problem": 1,
-        "problem_seed": 1,
-        "goal": "",
-        "hands": 2,
-        "sight": "room",
-        "belief": "uniform",
-        "limit": 30,
-        "home_sha256": "",
-    }

@@ -1,6 +1,5 @@
 """Valid actions of Jericho games, found without spaCy; on small stories and on supported ones."""
 
-import importlib.util
 import os
 import socket
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from jericho_toy import write_kitchen, write_toy
+from jericho_toy import needs_jericho, write_kitchen, write_toy
 
 from llm_planning.environments.textgame import jericho_interpreter
 from llm_planning.environments.textgame.game import TextGameError
@@ -32,10 +31,7 @@ from llm_planning.environments.textgame.jericho_machine import Machine
 from llm_planning.worker_processes import WorkerLostError, end_workers
 
 pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("jericho") is None,
-        reason="Jericho is not installed: pip install 'llm-planning[textgames]'",
-    ),
+    needs_jericho,
     pytest.mark.filterwarnings("ignore:.*is not fully supported"),
 ]
 STORIES = os.environ.get("LLM_PLANNING_STORIES", "")

@@ -1,10 +1,9 @@
 """The story files that are opened, and the errors for all others."""
 
-import importlib.util
 from hashlib import md5
 
 import pytest
-from jericho_toy import write_toy
+from jericho_toy import needs_jericho, write_toy
 
 from llm_planning.environments.textgame.game import TextGameError
 from llm_planning.environments.textgame.jericho_games import (
@@ -13,13 +12,8 @@ from llm_planning.environments.textgame.jericho_games import (
     read_story,
 )
 
-INSTALLED = importlib.util.find_spec("jericho") is not None
-needs_jericho = pytest.mark.skipif(
-    not INSTALLED, reason="Jericho is not installed: pip install 'llm-planning[textgames]'"
-)
 
-
-@pytest.mark.parametrize("file", ["zork1.z5", "ZORK1.Z3", "Zork1.z8"])
+@pytest.mark.parametrize("file", ["zork1.z5", "ZORK1.Z3"])
 def test_a_game_is_found_by_its_name(tmp_path, file):
     (tmp_path / file).touch()
     (tmp_path / "zork1.txt").touch()
@@ -47,10 +41,8 @@ def test_what_is_not_found_is_told_with_its_remedy(tmp_path, name, folder, messa
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        *(
-            (content, r"story\.z5 is no Z-machine story")
-            for content in (b"", b"\x05" * 63, b"PK" + bytes(100), b"\x09" + bytes(100))
-        ),
+        (b"\x05" * 63, r"story\.z5 is no Z-machine story"),
+        (b"\x09" + bytes(100), r"story\.z5 is no Z-machine story"),
         (b"FORM" + bytes(100), "Blorb archive: unpack"),
         (None, "does not exist: set game=FILE"),
     ],

@@ -1,6 +1,5 @@
 """Jericho games: snapshots, keys, endings; on a story of our own and on a game of TextWorld's."""
 
-import importlib.util
 import random
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from cooking_kitchens import solution
-from jericho_toy import write_kitchen, write_toy
+from jericho_toy import needs_jericho, write_kitchen, write_toy
 
 from llm_planning.environments.cooking.recipes import command, read_cookbook
 from llm_planning.environments.textgame import jericho_machine
@@ -18,10 +17,7 @@ from llm_planning.environments.textgame.jericho_interpreter import JerichoInterp
 from llm_planning.environments.textgame.jericho_machine import MissingJerichoError
 
 pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("jericho") is None,
-        reason="Jericho is not installed: pip install 'llm-planning[textgames]'",
-    ),
+    needs_jericho,
     # Jericho knows published stories by heart, and says of all others that it does not.
     pytest.mark.filterwarnings("ignore:.*is not fully supported"),
 ]
@@ -78,14 +74,6 @@ def test_a_game_begins_with_its_first_score_as_reward(tmp_path):
     after = game.step(first.state, "nothing")
     assert first.reward == 10.0
     assert first.reward + after.reward == after.state.score == 0
-
-
-def test_looking_takes_no_turn(toy):
-    first = toy.begin().state
-    second = toy.step(first, "nothing").state
-    assert toy.look(first) == ("turn 1", "turn 1")
-    assert toy.look(second) == ("turn 2", "turn 2")
-    assert toy.look(first) == ("turn 1", "turn 1")
 
 
 def test_snapshots_cannot_be_written_to(toy):

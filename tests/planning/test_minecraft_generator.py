@@ -104,13 +104,8 @@ def test_missing_packages(tmp_path):
     [
         ("minecraft:dark_oak_log", "logs"),
         ("stripped_oak_wood", "logs"),
-        ("warped_hyphae", "logs"),
-        ("birch_planks", "planks"),
         ("dark_oak_fence_gate", "woodenfence_gate"),
-        ("oak_fence", "wooden_fence"),
-        ("spruce_boat", "boat"),
         ("oak_sapling", "oak_sapling"),
-        ("stone_slab", "stone_slab"),
         ("minecraft:coal", "coals"),
         ("charcoal", "charcoal"),
     ],

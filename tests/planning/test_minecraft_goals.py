@@ -58,7 +58,7 @@ def test_prior_goals():
         assert set(book.requirements(goal)) <= held
 
 
-@pytest.mark.parametrize("size", [3, 15, 30, 45])
+@pytest.mark.parametrize("size", [3, 45])
 def test_action_sets(size):
     verbs = action_set(size)
     assert len(set(verbs)) == len(verbs) == size

@@ -78,8 +78,7 @@ def test_more_verbs_make_no_more_possible():
     assert many.feasible(many.start(0), ItemAction(ACTIONS[-1], "logs"))
 
 
-@pytest.mark.parametrize("pool", ["resources", "required"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("pool", "seed"), [("resources", 0), ("required", 1)])
 def test_the_advice_works_from_wherever_a_walk_led_under_unusual_rules(pool, seed):
     draws = Random(seed)
     for task in draws.sample(GOALS_67, 4):
@@ -128,40 +127,44 @@ def test_an_unknown_task_proposes_the_nearest():
 
 # Planners of any world ----------------------------------------------------------------------------
 
-LITTLE = {"puct": {"simulations": 12, "roles": "rules"}, "uct": {"simulations": 12}}
-PLACES = {
-    "items": {"domain": "minecraft-items", "task": "crafting_table"},
-    "unusual items": {"domain": "minecraft-items", "task": "stick"},
-    "kitchen": {"domain": PAPER_KITCHENS},
-}
-UNUSUAL = {"unusual items": {"requirements": 3, "actions": 3}}
+LITTLE = {"simulations": 12}
+ITEMS = {"domain": "minecraft-items", "task": "crafting_table"}
+UNUSUAL_ITEMS = {"domain": "minecraft-items", "task": "stick"}
+UNUSUAL = {"requirements": 3, "actions": 3}
+KITCHEN = {"domain": PAPER_KITCHENS}
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("planner", ["react", "llm-policy", "puct", "llm-agent"])
-async def test_rules_reach_the_goal(planner, place):
-    settings = LITTLE.get(planner, {"roles": "rules"}) | UNUSUAL.get(place, {})
-    prepared = prepare(planner, settings=settings, **PLACES[place])
+@pytest.mark.parametrize(
+    ("planner", "place", "settings", "length"),
+    [
+        ("react", ITEMS, {}, 3),
+        ("puct", UNUSUAL_ITEMS, UNUSUAL | LITTLE, None),
+        ("llm-agent", ITEMS, {}, 3),
+        ("llm-policy", KITCHEN, {}, 8),
+    ],
+)
+async def test_rules_reach_the_goal(planner, place, settings, length):
+    prepared = prepare(planner, settings={"roles": "rules", **settings}, **place)
     engine = ScriptedEngine({})
     outcome = await prepared.run(Engines(engine), 3)
     assert outcome.success
     assert not engine.requests
     assert not engine.scored
     # No attempt was in vain.
-    assert len(outcome.plan) == {"items": 3, "kitchen": 8}.get(place, len(outcome.plan))
+    assert length is None or len(outcome.plan) == length
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("planner", ["react", "llm-policy", "puct"])
-async def test_a_model_is_asked_there(planner, place):
+@pytest.mark.parametrize(
+    ("planner", "place", "read"),
+    [("react", ITEMS, "Inventory: "), ("llm-policy", KITCHEN, "Next: ")],
+)
+async def test_a_model_is_asked_there(planner, place, read):
     """It likes short actions."""
     engine = ScriptedEngine(
         {"think": "I see what is here now."},
         score=lambda _, choices: [-float(len(choice)) for choice in choices],
     )
-    little = {"simulations": 4} if planner == "puct" else {}
-    prepared = prepare(planner, settings={"moves": 3} | little, **PLACES[place])
+    prepared = prepare(planner, settings={"moves": 3}, **place)
     outcome = await prepared.run(Engines(engine), 0)
     assert outcome.metrics["moves"] <= 3
-    asked = engine.scored[0][0]
-    assert ("Inventory: " if "items" in place else "Next: ") in asked
+    assert read in engine.scored[0][0]

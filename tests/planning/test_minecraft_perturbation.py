@@ -9,7 +9,7 @@ from llm_planning.environments.minecraft.items.goals import GOALS_67, PRIOR_GOAL
 from llm_planning.environments.minecraft.items.text_world import TextWorld
 
 BOOK = RuleBook.load()
-SEEDS = range(5)
+SEEDS = range(2)
 
 
 @cache
@@ -78,17 +78,12 @@ def test_one_requirement_is_replaced_by_one_of_the_same_tier_or_below(seed, pool
         assert perturbed.book.rule(goal).action == "craft"
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_actions_become_mine_or_smelt(seed):
-    perturbed = perturb(actions=3, seed=seed)
-    assert {perturbed.book.rule(item).action for item in perturbed.actions} <= {"mine", "smelt"}
-
-
 def test_draws_differ_between_seeds_and_not_within_one():
     worlds = [perturb(requirements=3, actions=3, seed=seed) for seed in range(15)]
     assert perturbation.perturb(BOOK, requirements=3, actions=3, seed=14) == worlds[14]
     assert len({world.items for world in worlds}) == 15
     actions = Counter(world.book.rule(item).action for world in worlds for item in world.actions)
+    assert actions.keys() == {"mine", "smelt"}
     # 105 fair draws: both lie within 4 standard deviations of 52.5.
     assert all(32 < count < 73 for count in actions.values())
     hit = {item for world in worlds for item in world.items}
@@ -104,16 +99,6 @@ def test_golden_draw():
         "iron_pickaxe": ("mine", {"iron_ingot": 3, "logs": 1, "stick": 2}),
         "crafting_table": ("smelt", {"logs": 4}),
     }
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_world_keeps_its_items(seed):
-    perturbed = perturb(requirements=3, actions=3, seed=seed)
-    world = TextWorld(BOOK)
-    before = world.items
-    world.change(perturbed.book)
-    assert world.items == before
-    assert set(TextWorld(perturbed.book).items) == set(before)
 
 
 def test_a_perturbed_item_is_obtained_by_its_new_rule_only():

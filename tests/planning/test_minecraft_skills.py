@@ -125,8 +125,6 @@ async def test_policies_carry_a_right_plan_out(mode):
     ("option", "gained"),
     [
         (Option("mine", 20, "coal"), {"coal": 20}),
-        (Option("mine", 2, "stone"), {"cobblestone": 2}),
-        (Option("mine", 5, "redstone_ore"), {"redstone": 20}),
         (Option("kill", 6, "pig"), {"porkchop": 6}),
         (Option("shear", 5, "sheep"), {"white_wool": 5}),
         (Option("milk", 2, "milk_bucket"), {"milk_bucket": 2}),

@@ -63,7 +63,6 @@ def test_json_from_before_anything_was_counted():
     ("spoil", "named"),
     [
         (lambda record: record.pop("biome"), "biome"),
-        (lambda record: record.update(colour="red"), "colour"),
         (lambda record: record.update(equipment=[None] * 5), "equipment"),
         (lambda record: record.update(near={"cod": [3]}), "near"),
     ],

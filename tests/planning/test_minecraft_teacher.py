@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -26,8 +27,13 @@ NOTHING = {
 }
 
 
+@cache
+def situation(number, held_out):
+    return TEACHER.situation(Random(f"test {number}"), held_out=held_out)
+
+
 def situations(count, *, held_out):
-    return [TEACHER.situation(Random(f"test {i}"), held_out=held_out) for i in range(count)]
+    return [situation(number, held_out) for number in range(count)]
 
 
 def predicted(**fields):

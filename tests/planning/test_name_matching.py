@@ -1,4 +1,4 @@
-"""How well household names are found, measured; `pytest -s` prints the tables.
+"""How well household names are found, measured.
 
 The paraphrases, two for every name, were written by hand before anything was measured.
 
@@ -72,7 +72,6 @@ class Row:
     """How well the texts of one kind were matched."""
 
     kind: str
-    texts: int
     top1: float
     mrr: float
     failures: list
@@ -97,26 +96,12 @@ async def evaluate(matcher, texts_of):
         rows.append(
             Row(
                 kind=kind,
-                texts=count,
                 top1=ranks.count(1) / count,
                 mrr=sum(1 / rank for rank in ranks) / count,
                 failures=failures,
             )
         )
     return rows
-
-
-def show(title, rows):
-    print(f"\n{title}\n{'kind':<10} {'texts':>5} {'top-1':>6} {'MRR':>6}")
-    for row in rows:
-        print(f"{row.kind:<10} {row.texts:>5} {row.top1:>6.3f} {row.mrr:>6.3f}")
-    texts = sum(row.texts for row in rows)
-    top1 = sum(row.texts * row.top1 for row in rows) / texts
-    mrr = sum(row.texts * row.mrr for row in rows) / texts
-    print(f"{'all':<10} {texts:>5} {top1:>6.3f} {mrr:>6.3f}")
-    for row in rows:
-        for text, name, failure in row.failures:
-            print(f"  {text!r}: {failure} instead of {name}")
 
 
 def by_hand(_, name):
@@ -182,15 +167,11 @@ def check(rows, measured):
 
 async def test_names_by_their_own_words(plain, spelled):
     before, after = await evaluate(plain, natural), await evaluate(spelled, natural)
-    show("names as they are, their own words", before)
-    show("names spelled out, their own words", after)
     check(before, MEASURED["plain natural"])
     check(after, MEASURED["spelled natural"])
 
 
 async def test_names_in_other_words(plain, spelled):
     before, after = await evaluate(plain, by_hand), await evaluate(spelled, by_hand)
-    show("names as they are, other words", before)
-    show("names spelled out, other words", after)
     check(before, MEASURED["plain paraphrases"])
     check(after, MEASURED["spelled paraphrases"])

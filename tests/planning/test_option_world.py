@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from random import Random
 
@@ -8,7 +7,7 @@ from option_worlds import BOOK, SINGLE, WORLD, by_day, option, outcomes
 from llm_planning.environments.minecraft.options import vocabulary
 from llm_planning.environments.minecraft.options.option import MOST, Option
 from llm_planning.environments.minecraft.options.rules import GROUPS, OptionRules
-from llm_planning.environments.minecraft.options.state import Change, Sighting, State
+from llm_planning.environments.minecraft.options.state import Change, Sighting
 from llm_planning.environments.minecraft.options.tables import DROPS, FLUIDS, KILLED, Drop
 from llm_planning.environments.minecraft.options.tasks import PLAINS, TASKS
 from llm_planning.environments.minecraft.options.verbs import VERBS
@@ -16,7 +15,6 @@ from llm_planning.environments.minecraft.options.world import OptionWorld
 
 RULES = OptionRules(BOOK, options="folded")
 STATIONS = {"crafting_table": 1, "furnace": 1}
-TWO_FURNACES = {"crafting_table": 1, "furnace": 2}
 
 
 def done(text, **state):
@@ -50,19 +48,6 @@ def obstacle(text, **state):
             {"oak_planks": 3, "stick": 2, **STATIONS},
             {"wooden_pickaxe": 1, **STATIONS},
         ),
-        ("craft 1 furnace", {"cobblestone": 9, **STATIONS}, {"cobblestone": 1, **TWO_FURNACES}),
-        ("craft 1 bucket", {"iron_ingot": 3, **STATIONS}, {"bucket": 1, **STATIONS}),
-        ("craft 1 shears", {"iron_ingot": 3}, {"iron_ingot": 1, "shears": 1}),
-        (
-            "craft 1 golden_sword",
-            {"gold_ingot": 2, "stick": 2, **STATIONS},
-            {"golden_sword": 1, "stick": 1, **STATIONS},
-        ),
-        (
-            "craft 1 compass",
-            {"iron_ingot": 4, "redstone": 4, **STATIONS},
-            {"compass": 1, "redstone": 3, **STATIONS},
-        ),
         (
             "craft 2 diamond_pickaxe",
             {"diamond": 6, "stick": 4, **STATIONS},
@@ -77,8 +62,7 @@ def obstacle(text, **state):
         # A furnace burns whole pieces.
         ("smelt 8 iron_ingot", {"iron_ore": 8, "coal": 3}, {"coal": 2, "iron_ingot": 8}),
         ("smelt 9 iron_ore", {"iron_ore": 9, "coal": 3}, {"coal": 1, "iron_ingot": 9}),
-        ("smelt 3 gold_ingot", {"gold_ore": 4, "oak_planks": 2}, {"gold_ore": 1, "gold_ingot": 3}),
-        # 2 planks smelt 3, and the last plank has heat for half an item left.
+        # 2 planks smelt 3, and the third has heat for half an item left.
         ("smelt 4 gold_ingot", {"gold_ore": 4, "oak_planks": 3}, {"gold_ingot": 4}),
         (
             "smelt 9 iron_ingot",
@@ -105,15 +89,9 @@ def test_what_is_made(text, held, after):
     [
         ("oak_log", None, "mine 4 oak_log", {"oak_log": 4}),
         ("grass_block", None, "mine 2 dirt", {"dirt": 2}),
-        ("sand", None, "mine 3 sand", {"sand": 3}),
         ("stone", "wooden_pickaxe", "mine 8 cobblestone", {"cobblestone": 8}),
         ("stone", "golden_pickaxe", "mine 8 stone", {"cobblestone": 8}),
-        ("coal_ore", "wooden_pickaxe", "mine 2 coal", {"coal": 2}),
-        ("coal_ore", "stone_pickaxe", "mine 2 coal_ore", {"coal": 2}),
-        ("iron_ore", "stone_pickaxe", "mine 3 iron_ore", {"iron_ore": 3}),
-        ("gold_ore", "iron_pickaxe", "mine 2 gold_ore", {"gold_ore": 2}),
         ("diamond_ore", "diamond_pickaxe", "mine 3 diamond", {"diamond": 3}),
-        ("obsidian", "diamond_pickaxe", "mine 1 obsidian", {"obsidian": 1}),
     ],
 )
 def test_mining(block, tool, text, gained):
@@ -128,7 +106,6 @@ def test_mining(block, tool, text, gained):
     ("block", "tool", "least"),
     [
         ("stone", "wooden_sword", "a wooden_pickaxe or better"),
-        ("coal_ore", "wooden_axe", "a wooden_pickaxe or better"),
         ("iron_ore", "wooden_pickaxe", "a stone_pickaxe or better"),
         ("iron_ore", "golden_pickaxe", "a stone_pickaxe or better"),
         ("lapis_ore", "golden_pickaxe", "a stone_pickaxe or better"),
@@ -136,8 +113,6 @@ def test_mining(block, tool, text, gained):
         ("furnace", "wooden_axe", "a wooden_pickaxe or better"),
         ("seagrass", "iron_pickaxe", "shears"),
         ("gold_ore", "stone_pickaxe", "an iron_pickaxe or better"),
-        ("redstone_ore", "stone_pickaxe", "an iron_pickaxe or better"),
-        ("diamond_ore", "stone_pickaxe", "an iron_pickaxe or better"),
         ("obsidian", "iron_pickaxe", "a diamond_pickaxe"),
     ],
 )
@@ -154,26 +129,17 @@ SHEARS, BUCKET = {"shears": 1}, {"bucket": 1}
     ("text", "state", "reason"),
     [
         ("craft 4 oak_planks", {"held": {"birch_log": 5}}, "needs 1 oak_log, has 0"),
-        ("craft 1 bucket", {"held": {**STATIONS, "iron_ingot": 2}}, "needs 3 iron_ingot, has 2"),
         ("craft 1 diamond", {}, "diamond cannot be crafted"),
         # Names of the rule book get a hint.
         ("craft 4 planks", {}, "planks cannot be crafted; name one kind, such as oak_planks"),
         ("mine 1 logs", {}, "no block gives logs; name one kind, such as oak_log"),
-        ("mine 1 iron_ore", {"held": {"iron_pickaxe": 1}}, "no iron_ore nearby"),
         ("mine 1 cobblestone", {"blocks": ()}, "no cobblestone or stone nearby"),
-        ("mine 1 leather", {}, "no block gives leather"),
         ("smelt 4 iron_ingot", {"held": {**ORE, "coal": 1}}, "needs a furnace"),
-        (
-            "smelt 4 iron_ingot",
-            {"held": {**ORE, "furnace": 1, "oak_planks": 2}},
-            "needs fuel for 4, has fuel for 3",
-        ),
         (
             "smelt 2 charcoal",
             {"held": {"furnace": 1, "oak_log": 3}},
             "needs fuel for 2, has fuel for 1.5",
         ),
-        ("smelt 1 iron_ingot", {"held": HOT}, "needs 1 iron_ore, has 0"),
         ("smelt 1 diamond", {"held": HOT}, "diamond cannot be smelted"),
         ("cook 1 iron_ore", {"held": {**ORE, **HOT}}, "iron_ore cannot be cooked"),
         ("equip 1 shield", {}, "needs shield in the inventory"),
@@ -192,7 +158,6 @@ SHEARS, BUCKET = {"shears": 1}, {"bucket": 1}
         ("collect 1 sand", {}, "buckets collect water or lava, not sand"),
         ("find 1 gold_ore", {}, "gold_ore lies below ground: needs a pickaxe"),
         ("find 1 wolf", {}, "wolf is not found by exploring"),
-        ("find 1 stick", {}, "stick is not found by exploring"),
         (
             "find 1 logs",
             {},
@@ -283,11 +248,10 @@ def test_placing_and_taking_up_again():
         # Two attacks of 0.5 each, 4 to half a drumstick.
         ("kill 2 cow", {}, "cow", {"beef": (2, 6), "leather": (0, 4)}, 19.75),
         ("kill 2 pig", {}, "pig", {"porkchop": (2, 6)}, 19.75),
-        ("kill 2 sheep", {}, "sheep", {"mutton": (2, 4), "white_wool": (2, 2)}, 19.75),
         ("kill 2 chicken", {}, "chicken", {"chicken": (2, 2), "feather": (0, 4)}, 19.75),
+        ("kill 2 sheep", {}, "sheep", {"mutton": (2, 4), "white_wool": (2, 2)}, 19.75),
         ("shear 1 sheep", SHEARS, "sheep", {"white_wool": (1, 3)}, 20),
         ("shear 1 white_wool", SHEARS, "sheep", {"white_wool": (1, 3)}, 20),
-        ("milk 1 cow", BUCKET, "cow", {"milk_bucket": (1, 1)}, 20),
         ("milk 2 cow", {"bucket": 2}, "cow", {"milk_bucket": (2, 2)}, 20),
     ],
 )
@@ -304,10 +268,9 @@ def test_what_animals_give(text, held, kind, loot, hunger):
         assert kind in outcome.state.nearby_entities
 
 
-@pytest.mark.parametrize("fluid", ["lava", "water"])
-@pytest.mark.parametrize("word", ["{}", "{}_bucket"])
+@pytest.mark.parametrize(("fluid", "word"), [("lava", "lava"), ("water", "water_bucket")])
 def test_collecting(fluid, word):
-    after = done(f"collect 1 {word.format(fluid)}", held=BUCKET, blocks=(fluid,))
+    after = done(f"collect 1 {word}", held=BUCKET, blocks=(fluid,))
     assert after.inventory == {f"{fluid}_bucket": 1}
     assert after.nearby_blocks == (fluid,)
 
@@ -343,22 +306,6 @@ def test_the_same_seed_gives_the_same_world():
     assert len(set(first)) > 30
 
 
-def test_a_step_does_not_depend_on_what_happened_before():
-    *_, third = walk(WORLD, PLAINS, 2, 3)
-    fresh = OptionWorld(BOOK, seed=0)
-    for text in ("find 1 sheep", "kill 1 pig", "mine 5 oak_log"):
-        assert WORLD.step(third.state, option(text)) == fresh.step(third.state, option(text))
-
-
-def test_states_go_through_json():
-    for outcome in walk(WORLD, PLAINS, 3, 60):
-        state = outcome.state
-        copy = State.from_json(json.loads(json.dumps(state.to_json())))
-        assert copy == state
-        for text in ("find 1 cow", "mine 2 oak_log", "kill 2 chicken"):
-            assert WORLD.step(copy, option(text)) == WORLD.step(state, option(text))
-
-
 def test_equal_states_draw_alike():
     held = {"oak_log": 1, "stick": 2}
     turned = dict(reversed(held.items()))
@@ -382,28 +329,16 @@ def test_a_change_says_all_but_place():
         state = after
 
 
-def test_steps_leave_the_state_they_start_from_alone():
-    before = by_day(held={"oak_log": 3}, entities=("pig",))
-    record = json.dumps(before.to_json())
-    for text in ("craft 4 oak_planks", "mine 9 oak_log", "kill 4 pig", "find 1 surroundings"):
-        assert WORLD.step(before, option(text)).state != before
-    assert json.dumps(before.to_json()) == record
-
-
 # goals
 
 
 @pytest.mark.parametrize(
     ("name", "held", "verdict"),
     [
-        ("obtain-leather", {"leather": 1}, True),
         ("cook-meat", {"cooked_chicken": 2}, True),
         ("cook-meat", {"cooked_cod": 2, "beef": 3}, False),
         ("shear-a-sheep", {"shears": 1, "white_wool": 1}, True),
         ("shear-a-sheep", {"white_wool": 1}, False),
-        ("milk-a-cow", {"milk_bucket": 1}, True),
-        ("collect-a-lava-bucket", {"bucket": 1}, False),
-        ("craft-a-compass", {"compass": 1}, True),
     ],
 )
 def test_what_reaches_a_goal(name, held, verdict):

@@ -81,8 +81,6 @@ def test_time_moves_by_chance_and_on_average_right():
         (None, 3, 3.0),
         # 7 points: max(1.4, 7 - 1.5) = 5.5 of 25.
         ("leather", 3, 2.34),
-        # 15 points: 13.5 of 25.
-        ("iron", 3, 1.38),
         # 20 points against 40: max(4, 0) = 4 of 25.
         ("diamond", 40, 33.6),
     ],
@@ -193,7 +191,7 @@ def test_rates_follow_from_the_generator():
 
 @pytest.mark.parametrize(
     ("ore", "highest"),
-    [("iron_ore", 64), ("gold_ore", 32), ("redstone_ore", 16), ("diamond_ore", 16), ("lava", 12)],
+    [("iron_ore", 64), ("lava", 12)],
 )
 def test_ores_lie_deep(ore, highest):
     ends = [

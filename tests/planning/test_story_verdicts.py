@@ -1,11 +1,9 @@
 """What stories print at their ends, and how many points they tell; scripted interpreters."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 from bell_tower import story_file
-from jericho_toy import write_toy
+from jericho_toy import needs_jericho, write_toy
 
 from llm_planning.environments.textgame.game import Ending
 from llm_planning.environments.textgame.jericho_commands import ENTER
@@ -17,11 +15,6 @@ from llm_planning.environments.textgame.story_verdicts import (
     status_score,
 )
 
-needs_jericho = pytest.mark.skipif(
-    importlib.util.find_spec("jericho") is None,
-    reason="Jericho is not installed: pip install 'llm-planning[textgames]'",
-)
-
 
 @pytest.mark.parametrize(
     ("words", "ending"),
@@ -31,10 +24,8 @@ needs_jericho = pytest.mark.skipif(
         ("    ****  You have won  ****\n", Ending.VICTORY),
         ("*** You've won! ***", Ending.VICTORY),
         ("Oh dear.\n    *** You have died ***\nIn that game you scored 3", Ending.FAILURE),
-        ("    ****  You have died  ****", Ending.FAILURE),
         ("*** You are dead ***", Ending.FAILURE),
         ("*** You have lost ***", Ending.FAILURE),
-        ("*** You lost! ***", Ending.FAILURE),
         ("*** The second day ***", None),
         ("*** You have died, and you have won ***", None),
         ("He says that you have won.", None),
@@ -51,7 +42,6 @@ def test_what_stands_between_stars_tells_how_a_game_ended(words, ending):
     "question",
     [
         "Would you like to RESTART, RESTORE a saved game or QUIT?\n> ",
-        "Would you like to RESTART, RESTORE a saved game, UNDO your last move, or QUIT?",
         "Would I like to RESTART, RESTORE or QUIT?",
         "Would you like to restart the game from the beginning, restore a saved\ngame position, or "
         "end this session of the game?\n(Type RESTART, RESTORE, or QUIT):\n>",

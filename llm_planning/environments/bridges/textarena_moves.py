@@ -208,7 +208,6 @@ def _turn(game: Any) -> int:
 
 
 _HANOI = tuple(" ".join(towers) for towers in permutations("ABC", 2))
-_JUMPS = tuple(f"{a} {b}" for a, b in permutations(range(1, 16), 2))
 
 FAMILIES = {
     # of one player

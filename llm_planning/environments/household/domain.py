@@ -25,6 +25,7 @@ from llm_planning.environments.household.observations import (
     state_text,
 )
 from llm_planning.environments.household.rules import Action, State
+from llm_planning.environments.household.simulator import Simulator
 from llm_planning.environments.household.tasks import TaskClass, TaskMaker
 from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.specs import DomainSpec
@@ -68,6 +69,7 @@ class KnownHousehold(Domain[State, Action]):
         self.wording = wording_of(__package__)
         self._task = task
         self._scene = scene
+        self._simulator = Simulator(task.rules)
 
     def traits(self) -> dict[str, str | int]:
         """What every run's metrics say of the task."""
@@ -110,6 +112,10 @@ class KnownHousehold(Domain[State, Action]):
             return Step(state, observation=self._seen(state), obstacle=after)
         won = self.rules.success(after)
         return Step(after, float(won), won or after.steps >= self.rules.limit, self._seen(after))
+
+    def rollout(self, state: State, rng: Random, *, gamma: float, depth: int) -> float:
+        """See `RollsOut`: nothing is listed, named or observed on the way."""
+        return self._simulator.rollout(state, depth=depth, gamma=gamma, rng=rng)
 
     def _seen(self, state: State) -> Observation | None:  # noqa: ARG002
         """The observation of a step; None where the state is known."""

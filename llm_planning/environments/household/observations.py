@@ -1,4 +1,4 @@
-"""What an agent sees, as a key, as relations and as English sentences.
+"""What an agent sees, as a key and as English sentences.
 
 Source: LLM-MCTS, Section 2.1 and Appendix A.5.
 """
@@ -11,7 +11,7 @@ from llm_planning.environments.household.goals import NUMBERS
 from llm_planning.environments.household.names import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from llm_planning.environments.household.rules import Rules, State
 
@@ -52,39 +52,8 @@ class Observation(NamedTuple):
         return hash(self.key)
 
 
-class Relation(NamedTuple):
-    """A relation of Appendix A.5, such as `Inside(apple, fridge)`.
-
-    Attributes:
-        name: `Inside`, `On`, `Close`, `Holds`, `Open` or `Closed`.
-        items: what it relates; "you" is the agent.
-        times: how often it holds, for several things of one name.
-    """
-
-    name: str
-    items: tuple[str, ...]
-    times: int = 1
-
-    def __str__(self) -> str:
-        times = f":{self.times}" if self.times > 1 else ""
-        return f"{self.name}({', '.join(self.items)}){times}"
-
-
-def relations(observation: Observation, rules: Rules) -> tuple[Relation, ...]:
-    """The relations that an observation shows: of the agent, then place by place."""
-    home = rules.home
-    shown = dict(observation.shown)
-    found = [Relation("Inside", ("you", home.rooms[observation.room]))]
-    if observation.at >= 0:
-        found.append(Relation("Close", ("you", home.places[observation.at].name)))
-    found += _of("Holds", observation.held, rules, first="you")
-    for place in rules.rooms[observation.room]:
-        found += _of_place(place, shown.get(place), rules)
-    return tuple(found)
-
-
 def observation_text(observation: Observation, rules: Rules) -> str:
-    """An observation in English, with the relations of `relations` and no others."""
+    """An observation in English."""
     home = rules.home
     shown = dict(observation.shown)
     close = f", close to the {home.places[observation.at].name}" if observation.at >= 0 else ""
@@ -112,24 +81,6 @@ def state_text(state: State, rules: Rules) -> str:
             f"In the {room}: {' '.join(lines)}" if places else f"The {room} is empty."
         )
     return "\n".join(paragraphs)
-
-
-def _of_place(place: int, things: tuple[int, ...] | None, rules: Rules) -> Iterator[Relation]:
-    """The relations of a place; `things` is None for a closed container."""
-    there = rules.home.places[place]
-    yield Relation("Inside", (there.name, rules.home.rooms[there.room]))
-    if there.container:
-        yield Relation("Closed" if things is None else "Open", (there.name,))
-    yield from _of(there.relation.capitalize(), things or (), rules, last=there.name)
-
-
-def _of(
-    name: str, things: tuple[int, ...], rules: Rules, *, first: str = "", last: str = ""
-) -> list[Relation]:
-    return [
-        Relation(name, tuple(filter(None, (first, rules.things[thing], last))), things.count(thing))
-        for thing in dict.fromkeys(things)
-    ]
 
 
 def _place_text(

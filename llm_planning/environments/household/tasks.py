@@ -39,9 +39,6 @@ TRAINED_COMPOSITIONS: Final = 0.5
 SPLIT_SEED: Final = 1
 """Of the split. Tasks of all seeds share it, so that none is novel by the choice of a seed."""
 
-EVALUATED: Final = 80
-"""Evaluation tasks of each class and home: 800 in all (Section 3.1)."""
-
 TRAJECTORIES: Final = 10_000
 PROMPT_INSTANCES: Final = 200
 """Sizes of the training set and of its subset for prompts (Section 3.1)."""
@@ -84,13 +81,13 @@ def pairs_of(home: Home) -> tuple[Pair, ...]:
 
 
 @cache
-def split_of(home: Home, seed: int = SPLIT_SEED) -> Split:
+def split_of(home: Home) -> Split:
     """Draws what is trained in a home.
 
     Every thing and every place of the pairs keeps a trained pair, so that what is novel about a
     pair is never its thing or its place.
     """
-    rng = Random(f"household split {seed}")
+    rng = Random(f"household split {SPLIT_SEED}")
     pairs = pairs_of(home)
     trained = set(pairs)
     for pair in rng.sample(pairs, len(pairs)):

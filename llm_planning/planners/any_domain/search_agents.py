@@ -16,6 +16,7 @@ from llm_planning.domain import (
     A,
     Believes,
     DomainError,
+    RollsOut,
     S,
     Scores,
     Turns,
@@ -42,7 +43,7 @@ from llm_planning.trace import tracing
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from llm_planning.domain import Domain, History, Step
+    from llm_planning.domain import Domain, History, Soon, Step
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
     from llm_planning.planners.any_domain.settings import UctSettings
@@ -185,6 +186,26 @@ async def _trace_belief(domain: Domain[Any, Any], history: History, *, seed: int
     trace.belief(dict(Counter(descriptions).most_common()))
 
 
+async def uniform_rollout(
+    domain: Domain[S, A], state: S, rng: Random, *, gamma: float, depth: int
+) -> float:
+    """The discounted return of at most `depth` uniform actions; see `RollsOut`."""
+    value = 0.0
+    weight = 1.0
+    for _ in range(depth):
+        actions = await settled(domain.actions(state))
+        if not actions:
+            break
+        action = actions[int(rng.random() * len(actions))]
+        step = await settled(domain.step(state, action, rng))
+        value += weight * step.reward
+        weight *= gamma
+        if step.done:
+            break
+        state = step.state
+    return value
+
+
 @dataclass
 class DomainModel(ListedActions[S, A]):
     """A `SearchModel` over a domain's own dynamics.
@@ -217,6 +238,9 @@ class DomainModel(ListedActions[S, A]):
         domain = self.domain
         self._hidden: Believes[S] | None = domain if isinstance(domain, Believes) else None
         self._valued: Scores[S] | None = domain if isinstance(domain, Scores) else None
+        self._rollout: Callable[..., Soon[float]] = (
+            domain.rollout if isinstance(domain, RollsOut) else partial(uniform_rollout, domain)
+        )
 
     def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
         """Returns the known state, or draws s ~ b(history)."""
@@ -234,21 +258,9 @@ class DomainModel(ListedActions[S, A]):
         """Returns the domain's score of the state; without a score, rolls out uniform actions."""
         if self._valued is not None:
             return Evaluation(tail=await settled(self._valued.score(walk.state)))
-        domain, rng, state = self.domain, walk.rng, walk.state
-        value = 0.0
-        weight = 1.0
-        for _ in range(self.depth - walk.depth):
-            actions = await settled(domain.actions(state))
-            if not actions:
-                break
-            action = actions[int(rng.random() * len(actions))]
-            step = await settled(domain.step(state, action, rng))
-            value += weight * step.reward
-            weight *= self.gamma
-            if step.done:
-                break
-            state = step.state
-        return Evaluation(tail=value)
+        depth = self.depth - walk.depth
+        value = self._rollout(walk.state, walk.rng, gamma=self.gamma, depth=depth)
+        return Evaluation(tail=await settled(value))
 
     async def pi(self, node: Node[S, A], walk: Walk[S, A], actions: Sequence[A]) -> Sequence[float]:
         """Asks for π, if there is someone to ask."""

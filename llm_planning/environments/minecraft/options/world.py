@@ -76,17 +76,13 @@ class OptionOutcome:
 class OptionWorld:
     """The world of one seed.
 
-    Args:
-        spawn: the state in which a player begins again after a death, at a place near its position,
-            with bare hands and at the time of day of the death.
+    After a death a player begins again near the start, with bare hands and at the time of day of
+    the death.
     """
 
-    def __init__(
-        self, book: RuleBook, *, seed: int, options: CraftMode = "folded", spawn: State = PLAINS
-    ) -> None:
+    def __init__(self, book: RuleBook, *, seed: int, options: CraftMode = "folded") -> None:
         self._rules = OptionRules(book, options=options)
         self._seed = seed
-        self._spawn = spawn
 
     def reseeded(self, seed: int) -> OptionWorld:
         """A world of the same rules with another seed; both share the layout of the rules."""
@@ -156,11 +152,11 @@ class OptionWorld:
         return verb.use(self._rules, state, option)
 
     def _dead(self, before: State, hour: Hour, draw: Random) -> OptionOutcome:
-        x, y, z = self._spawn.position
+        x, y, z = PLAINS.position
         # The draws depend on the place, so at the same place the same death would recur.
         place = (x + _strayed(draw), y, z + _strayed(draw))
         spawn = replace(
-            self._spawn, time=hour.time, position=place, inventory={}, equipment=_NOTHING_WORN
+            PLAINS, time=hour.time, position=place, inventory={}, equipment=_NOTHING_WORN
         )
         change = replace(
             arrival(before, view(spawn)),
