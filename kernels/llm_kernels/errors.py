@@ -35,7 +35,7 @@ class EntryError(SimilarityError, ValueError):
     Example:
         >>> from llm_kernels import EmbeddingIndex, EntryError
         >>> try:
-        ...     EmbeddingIndex(2).payload("a")
+        ...     EmbeddingIndex(2).vector("a")
         ... except EntryError as error:
         ...     print(error)
         key 'a' is not in the index: see keys

@@ -49,13 +49,13 @@ class EmbeddingIndex:
     """Vectors with string keys and optional payloads, for search by cosine similarity.
 
     Vectors are scaled to unit length when they come in. Results are ordered by score, equal
-    scores by age: the entry added first comes first, and an updated one counts as new.
+    scores by age: the entry added first comes first.
 
     The index lives in memory. A write that is refused changes nothing. While one thread writes, no
     other may use the index.
 
-    Adding copies the new vectors. Removing and updating also copy 4 bytes per row of the index once
-    per call, so pass many keys in one call.
+    Adding copies the new vectors. Removing copies 4 bytes per row of the index once a call, so pass
+    many keys in one call.
 
     Args:
         dimension: of every vector, D.
@@ -133,36 +133,7 @@ class EmbeddingIndex:
         texts = [None] * len(named) if payloads is None else payload_texts(payloads, named)
         for key in named:
             if key in self._row_of:
-                raise EntryError(f"key {key!r} is in the index already: use update")
-        self._append(named, rows, texts)
-
-    def update(
-        self,
-        keys: Iterable[str],
-        vectors: object,
-        payloads: Iterable[JsonValue] | None = None,
-    ) -> None:
-        """Gives entries new vectors, and new payloads if there are any.
-
-        Args:
-            keys: N keys of the index.
-            vectors: [N, D], as for `add`.
-            payloads: N JSON values; if None, every entry keeps the one that it has.
-
-        Raises:
-            EntryError: a key that is not in the index or comes twice, or a payload that is not
-                JSON.
-            VectorError: as for `add`.
-        """
-        named = checked_keys(keys)
-        rows = self._stored(vectors, named)
-        removed = [self._row(key, remedy="use add") for key in named]
-        texts = (
-            [self._payloads[row] for row in removed]
-            if payloads is None
-            else payload_texts(payloads, named)
-        )
-        self._drop(named)
+                raise EntryError(f"key {key!r} is in the index already: remove it first")
         self._append(named, rows, texts)
 
     def remove(self, keys: Iterable[str]) -> None:
@@ -265,14 +236,6 @@ class EmbeddingIndex:
         """
         vector: Floats = self._rows[self._row(key, remedy="see keys")].astype(np.float32)
         return vector
-
-    def payload(self, key: str) -> JsonValue:
-        """The payload of a key, a new object at every call.
-
-        Raises:
-            EntryError: the key is not in the index.
-        """
-        return json_value(self._payloads[self._row(key, remedy="see keys")])
 
     # --- files -----------------------------------------------------------------------------------
 

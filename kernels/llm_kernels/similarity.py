@@ -38,7 +38,6 @@ def topk_cosine(
     corpus: NDArray[Any],
     k: int,
     *,
-    mask: NDArray[np.bool_] | None = None,
     inverse_norms: Floats | None = None,
     backend: str = "auto",
 ) -> tuple[Floats, Indices]: ...
@@ -48,7 +47,6 @@ def topk_cosine(
     corpus: Tensor,
     k: int,
     *,
-    mask: Tensor | None = None,
     inverse_norms: Tensor | None = None,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor]: ...
@@ -57,7 +55,6 @@ def topk_cosine(
     corpus: Array,
     k: int,
     *,
-    mask: Array | None = None,
     inverse_norms: Array | None = None,
     backend: str = "auto",
 ) -> tuple[Array, Array]:
@@ -67,10 +64,9 @@ def topk_cosine(
         queries: [Q, D] float32 or float16 (torch: also bfloat16), of any length but zero.
         corpus: [N, D] of these dtypes; of the queries' kind (array or tensor) and on their device.
         k: at least 1.
-        mask: bool [N], True where a row takes part; all rows if None. Rows that do not take part
-            may hold anything.
         inverse_norms: float32 [N], 1 / ‖row‖ as `vectors.inverse_norms` computes it, and 0 for a
-            row that is left out; not checked against the rows. Computed if None.
+            row that is left out, which may hold anything; not checked against the rows. Computed
+            if None.
         backend: "auto", or one of `available_backends`.
 
     Returns:
@@ -91,7 +87,11 @@ def topk_cosine(
         [[0 2]] [[1.    0.707]]
     """
     _check_pair(queries, corpus)
-    norms = _norms(corpus, mask, inverse_norms)
+    if inverse_norms is None:
+        norms = vectors.inverse_norms(corpus, name="corpus")
+    else:
+        _check_norms(inverse_norms, corpus)
+        norms = inverse_norms
     if backend != "auto":
         check_backend(backend, corpus.device.type if is_tensor(corpus) else "cpu")
     return topk_of_units(vectors.unit_queries(queries), corpus, norms, k, backend=backend)
@@ -281,22 +281,6 @@ def _check_pair(queries: Array, corpus: Array) -> None:
         )
 
 
-def _norms(corpus: Array, mask: Array | None, inverse_norms: Array | None) -> Array:
-    """[N] norms to search with: 0 where the mask or the caller leaves a row out."""
-    if mask is not None:
-        _check_column(mask, corpus, name="mask", dtype="bool")
-    if inverse_norms is not None:
-        _check_column(inverse_norms, corpus, name="inverse_norms", dtype="float32")
-        if mask is None:
-            return inverse_norms
-        if is_tensor(inverse_norms):
-            return inverse_norms.masked_fill(~mask, 0.0)
-        return np.where(mask, inverse_norms, np.float32(0.0))
-    if mask is None:
-        return vectors.inverse_norms(corpus, name="corpus")
-    return vectors.inverse_norms(corpus, name="corpus", mask=mask)
-
-
 def _taking_part(norms: Array, k: int) -> int:
     """How many rows take part, k at most; the first few nearly always settle it."""
     for part in (norms[: 16 * k], norms):
@@ -306,23 +290,24 @@ def _taking_part(norms: Array, k: int) -> int:
     return counted
 
 
-def _check_column(column: Array, corpus: Array, *, name: str, dtype: str) -> None:
-    alike = is_tensor(column) if is_tensor(corpus) else isinstance(column, np.ndarray)
+def _check_norms(norms: Array, corpus: Array) -> None:
+    name = "inverse_norms"
+    alike = is_tensor(norms) if is_tensor(corpus) else isinstance(norms, np.ndarray)
     if not alike:
         kind = "torch tensor" if is_tensor(corpus) else "NumPy array"
         raise VectorError(
-            f"{name} is a {type(column).__name__}, the corpus a {kind}: convert {name} to one"
+            f"{name} is a {type(norms).__name__}, the corpus a {kind}: convert {name} to one"
         )
-    if vectors.dtype_name(column) != dtype:
-        raise VectorError(f"{name} is of dtype {column.dtype}: convert it to {dtype}")
-    if tuple(column.shape) != (corpus.shape[0],):
+    if vectors.dtype_name(norms) != "float32":
+        raise VectorError(f"{name} is of dtype {norms.dtype}: convert it to float32")
+    if tuple(norms.shape) != (corpus.shape[0],):
         raise VectorError(
-            f"{name} has shape {list(column.shape)}, the corpus {list(corpus.shape)}: "
+            f"{name} has shape {list(norms.shape)}, the corpus {list(corpus.shape)}: "
             f"{name} needs one value per row, [{corpus.shape[0]}]"
         )
-    if is_tensor(column) and column.device != corpus.device:
+    if is_tensor(norms) and norms.device != corpus.device:
         raise VectorError(
-            f"{name} is on {column.device} and corpus on {corpus.device}: "
+            f"{name} is on {norms.device} and corpus on {corpus.device}: "
             f"move it with .to('{corpus.device}')"
         )
 

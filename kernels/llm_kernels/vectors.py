@@ -102,17 +102,14 @@ def dtype_name(array: Array) -> str:
 
 
 @overload
-def inverse_norms(
-    rows: NDArray[Any], *, mask: NDArray[np.bool_] | None = None, name: str = "rows"
-) -> Floats: ...
+def inverse_norms(rows: NDArray[Any], *, name: str = "rows") -> Floats: ...
 @overload
-def inverse_norms(rows: Tensor, *, mask: Tensor | None = None, name: str = "rows") -> Tensor: ...
-def inverse_norms(rows: Array, *, mask: Array | None = None, name: str = "rows") -> Array:
+def inverse_norms(rows: Tensor, *, name: str = "rows") -> Tensor: ...
+def inverse_norms(rows: Array, *, name: str = "rows") -> Array:
     """1 / ‖row‖ of every row, computed in float64 and rounded once.
 
     Args:
         rows: [N, D] float32 or float16 (torch: also bfloat16), array or tensor.
-        mask: bool [N], True where a row takes part; the others may hold anything and get 0.
         name: names the rows in messages.
 
     Returns:
@@ -129,18 +126,11 @@ def inverse_norms(rows: Array, *, mask: Array | None = None, name: str = "rows")
         >>> rows = np.array([[3, 4], [0, 2]], np.float32)
         >>> print(inverse_norms(rows))
         [0.2 0.5]
-        >>> print(inverse_norms(rows, mask=np.array([True, False])))
-        [0.2 0. ]
     """
     check_rows(rows, name=name)
     squares = _squares(rows)
-    if mask is not None:
-        left_out = ~(mask.cpu().numpy() if is_tensor(mask) else mask)
-        squares[left_out] = 1.0
     _refuse_bad(squares, rows, label=lambda row: f"{name}[{row}]")
     result = (1.0 / np.sqrt(squares)).astype(np.float32)
-    if mask is not None:
-        result[left_out] = 0.0
     if is_tensor(rows):
         return sys.modules["torch"].from_numpy(result).to(rows.device)
     return result

@@ -216,6 +216,8 @@ def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa
 
 def _init(ray: Any, **options: Any) -> None:  # noqa: ANN401
     if "://" not in options["address"]:  # a job of Ray's client has no such folders
+        # No public way leaves the working directory out: with a `working_dir` in a runtime
+        # environment, workers would live in a copy of that folder.
         options["job_config"] = ray.job_config.JobConfig()
         options["job_config"]._py_driver_sys_path = _Searched()
     with _own_sigterm_handler(), warnings.catch_warnings():

@@ -197,11 +197,6 @@ class VllmCore:
             gc.collect()
             _empty_gpu_cache()
 
-    def unfinished(self) -> int:
-        """Requests that vLLM still holds."""
-        count: int = self.engine.get_num_unfinished_requests()
-        return count
-
     def forget_prefixes(self) -> bool:
         """Empties the prefix cache; False if requests in flight still hold blocks."""
         done: bool = self.engine.reset_prefix_cache()

@@ -203,10 +203,6 @@ class VllmEngine:
         """Empties the prefix cache; False if requests in flight still hold some of it."""
         return await self._dispatcher.call(VllmCore.forget_prefixes)
 
-    async def unfinished(self) -> int:
-        """Requests that vLLM still holds."""
-        return await self._dispatcher.call(VllmCore.unfinished)
-
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Applies the chat template and the tokenizer.
 

@@ -43,11 +43,6 @@ class PrefixCacheStats:
     queries: int
     hits: int
 
-    @property
-    def hit_rate(self) -> float:
-        """Share of looked-up tokens that were found; 0 before the first look-up."""
-        return self.hits / self.queries if self.queries else 0.0
-
 
 @dataclass(slots=True)
 class StepStats:

@@ -24,12 +24,6 @@ def test_a_file_is_replaced_and_nothing_is_left_over(tmp_path):
         assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_content_is_what_it_was(tmp_path):
-    content = bytes(range(256)) * 100
-    write_durably(tmp_path / "known", content)
-    assert (tmp_path / "known").read_bytes() == content
-
-
 def test_a_name_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_json(Path("known.json"), 1)
@@ -73,12 +67,6 @@ def test_what_is_no_json_writes_nothing(tmp_path):
         write_json(path, {1, 2})
     assert json.loads(path.read_text()) == "before"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_missing_folder(tmp_path):
-    with pytest.raises(TargetError, match="missing is missing"):
-        write_json(tmp_path / "missing" / "known.json", 1)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_file_and_its_name_are_put_on_the_disk(tmp_path, monkeypatch):

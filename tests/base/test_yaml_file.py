@@ -5,8 +5,6 @@ import time
 import pytest
 
 from llm_base.yaml_file import YamlError, read_mapping
-from llm_serving.config import load_config
-from llm_serving.errors import EngineConfigError
 
 BOMB = "a0: &a0 [x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 14)
@@ -46,16 +44,14 @@ def test_plain_values(read):
         ("a: &x [*x]", "stands inside the value that it repeats"),
         ("[" * 5000, "is nested more than 16 deep"),
         ("a: {", "is not YAML"),
+        ("- a", "write a mapping"),
         ("a\x1b]0;: 1", "control characters are not allowed"),
-        ("{a: 1", "is not YAML"),
         ("a: 1\n---\nb: 2", "several YAML documents"),
         ("a: 1\nb: [1", "is not YAML.*line 3"),
-        ("a: {k: 1, k: 2}", "the key 'k' is given twice"),
         ("a: 1\nb: 2\na: 3", "the key 'a' is given twice.*line 3, column 1"),
         ("1: 2", "the key 1 is not a text"),
         ("? [a]\n: 2", r"the key \['a'\] is not a text"),
         ("a: .nan", "'.nan' is not finite.*line 1"),
-        ("a: -.inf", "is not finite"),
         ("a: 1e999", "is not finite"),
         ("a: [" + 5000 * "9" + "]", "is too long"),
         ("a: *b", r"\*b repeats nothing"),
@@ -73,12 +69,3 @@ def test_what_no_file_may_hold_is_one_printable_line_at_once(read, tmp_path, tex
     assert str(caught.value).isprintable()
     assert str(caught.value).startswith(str(tmp_path / "mine.yaml"))
     assert time.process_time() - began < 5
-
-
-@pytest.mark.parametrize("text", [BOMB, "model: a\nmodel: b", "model: [", "- model"])
-def test_a_models_file_is_read_by_it(tmp_path, text):
-    path = tmp_path / "mine.yaml"
-    path.write_text(text)
-    with pytest.raises(EngineConfigError, match=r"model configuration .*mine\.yaml") as caught:
-        load_config(path)
-    assert str(caught.value).isprintable()

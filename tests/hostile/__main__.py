@@ -5,7 +5,7 @@ import sys
 import time
 from collections import Counter
 
-from .cases import engines, inside, processes
+from .cases import inside, processes
 from .running import Runner, Verdict
 
 _SLOWEST = 12
@@ -16,14 +16,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="hostile", description=__doc__)
     parser.add_argument("--cases", type=int, default=5_000, help="of all kinds together")
     parser.add_argument("--processes", type=int, default=500, help="of these, as processes")
-    parser.add_argument("--engines", type=int, default=0, help="more, with the language model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", metavar="SUBSTRING", help="of a case's name")
     asked = parser.parse_args()
     specs = [
         *inside(asked.cases - asked.processes, seed=asked.seed, only=asked.only),
         *processes(asked.processes, seed=asked.seed, only=asked.only),
-        *engines(asked.engines, seed=asked.seed, only=asked.only),
     ]
     counts: Counter[tuple[str, str]] = Counter()
     failed: list[Verdict] = []

@@ -14,16 +14,14 @@ from .commands import CALLS, Call, commands, read_call, write_call
 from .ending import LIMIT
 from .formats import FORMATS
 from .ground import FOLDERS, MADE_GOODS, TEMPORARY, TEXT_GOODS, Ground, Place
-from .tricks import AROUND, ENGINE, SHAPES, SIGNALLED, STREAMS, Case, play, targets_of
+from .tricks import AROUND, SIGNALLED, STREAMS, Case, play, targets_of
 from .values import KINDS, NUMBERS, ODD, PATHS
 
 _SLOW_STARTS = ("run xenon", "index build", "index search")
 """Calls that load the sentence encoder, which takes more than ten seconds of a process."""
 
-
-_LATEST, _LATEST_ENGINE = 2.5, 15.0
+_LATEST = 2.5
 """Seconds until which a signal is sent."""
-_ENGINE_LIMIT = 300.0
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,6 @@ class Spec:
     @property
     def limit(self) -> float:
         """Seconds that it may take."""
-        if self.what[0] in ENGINE:
-            return _ENGINE_LIMIT
         return 3 * LIMIT if self.process and loads_encoder(self.name) else LIMIT
 
 
@@ -156,8 +152,7 @@ def _build_signal(spec: Spec, place: Place) -> Case:
     line, names = spec.what
     case = good_case(place, line)
     numbers = [signal.Signals[name] for name in names.split()]
-    latest = _LATEST_ENGINE if line in ENGINE else _LATEST
-    case.signals = tuple((place.random.uniform(0.1, latest), number) for number in numbers)
+    case.signals = tuple((place.random.uniform(0.1, _LATEST), number) for number in numbers)
     return case
 
 
@@ -165,7 +160,6 @@ _BUILDERS: dict[str, Callable[[Spec, Place], Case]] = {
     "value": _build_value,
     "setting": _build_setting,
     "file": _build_file,
-    "shape": _build_trick,
     "around": _build_trick,
     "planner": _build_trick,
     "stream": _build_trick,
@@ -260,7 +254,6 @@ def _singles() -> tuple[Spec, ...]:
         *(spec for line in CALLS for spec in _values(line)),
         *(spec for line in CALLS for spec in _settings(line)),
         *_files(),
-        *_lines("shape", SHAPES, CALLS),
         *_lines("around", AROUND, CALLS),
         *_planners(),
     )
@@ -278,7 +271,7 @@ def inside(number: int, *, seed: int, only: str = "", slow: bool = True) -> list
             break
         # What is random may be met again; of the rest, two at once.
         values = [spec for spec in pool if spec.family == "value"]
-        pool = [spec for spec in pool if spec.family in {"file", "shape"}]
+        pool = [spec for spec in pool if spec.family == "file"]
         both = (_both(*random.sample(values, 2)) for _ in range(20 * number if values else 0))
         pool += [spec for spec in both if spec is not None]
     return drawn[:number]
@@ -320,19 +313,8 @@ def _fits_a_process(spec: Spec) -> bool:
     return spec.family != "planner" and not spec.slow and _NO_WORDS.isdisjoint(spec.what)
 
 
-_NO_WORDS = {"nul", "half-surrogate", "tilde-nul", "nul-value", "a-nul"}
+_NO_WORDS = {"nul", "half-surrogate", "tilde-nul", "nul-value"}
 """What no word of a process can hold."""
-
-
-def engines(number: int, *, seed: int, only: str = "") -> list[Spec]:
-    """Cases that load the language model, half of them interrupted while they do."""
-    specs = [
-        Spec(f"{line} | engine {names or 'good'}", read_call(line).command, "signal", (line, names))
-        for names in ("", "SIGINT", "SIGTERM")
-        for line in ENGINE
-    ]
-    found = [replace(spec, process=True, seed=seed * 1_000) for spec in specs if only in spec.name]
-    return found[:number]
 
 
 def loads_encoder(line: str) -> bool:

@@ -357,23 +357,9 @@ PDDL: dict[str, Damage] = {
 _OWN_TEXTS = {
     "raises": "raise RuntimeError('\\x1b[2Jno\\nway')\n",
     "exits": "import sys; sys.exit(0)\n",
-    "exits-in-words": "raise SystemExit('gone')\n",
     "interrupts": "raise KeyboardInterrupt\n",
-    "prints": "print('owned'); 1/0\n",
-    "syntax": "def (:\n",
-    "indentation": "if True:\nx\n",
-    "missing-import": "import no_such_module_of_mine\n",
-    "imports-itself": "import own_domain, own_planner\n",
     "recursion": "def f(): f()\nf()\n",
-    "deep": "x = " + "(" * 500 + ")" * 500 + "\n",
-    "deeper": "-" * 200_000 + "1\n",
-    "name-is-number": "Stairs = idle = 3\n",
-    "name-is-class": "class Stairs: pass\nidle = Stairs\n",
-    "no-name": "x = 1\n",
-    "closes-streams": "import os; os.environ['NO_COLOR'] = '1'\nraise BaseException('odd')\n",
-    "group": "raise ExceptionGroup('many', [ValueError('a'), TypeError('b')])\n",
     "bad-str": "class E(Exception):\n    def __str__(self): return 1/0\nraise E()\n",
-    "abstract": "from llm_planning import Domain\nclass Stairs(Domain): x = 1\nidle = Stairs\n",
 }
 _STEPS = {
     "start-raises": ("return 0", "raise ValueError('\\x1b[2Jno')"),

@@ -340,16 +340,6 @@ def _sql(*statements: str) -> Make:
     return lambda path: run_sql(path, *statements)
 
 
-def _flip(start: int, stride: int) -> Make:
-    def alter(path: Path) -> None:
-        content = bytearray(path.read_bytes())
-        for place in range(start, len(content), stride):
-            content[place] ^= 0xFF
-        path.write_bytes(content)
-
-    return alter
-
-
 _NAMES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name DESC"
 
 
@@ -430,7 +420,6 @@ def cache_alterations() -> list[Alteration]:
         ("values that are noise", _every_value("x'5b31ff00'")),
         ("a value that is huge", _huge_value),
         ("deep values", _every_value(f"CAST('{DEEP}' AS BLOB)")),
-        *((f"bytes flipped from {start}", _flip(start, 701)) for start in (16, 50, 99, 101, 4097)),
     ]
 
 

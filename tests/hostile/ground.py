@@ -30,13 +30,6 @@ block_size: 32
 max_batch: 4
 eager: true
 """
-ENGINE = "model: smollm2-135m-instruct\ncontext: 2048\nkv_cache_gib: 0.5\nmax_batch: 4\n"
-ENGINE_SWEEP = """\
-model: engine/model.yaml
-tasks: cook-meat
-planners: cot
-settings: {d: 2}
-"""
 ENTRIES = "kitchen table\nfridge\ncoffee table\n\nsofa\n"
 OBJECTS = (
     '{"id": 1, "text": "kitchen table", "more": {"room": ["kitchen", null, 2.5]}}\n'
@@ -168,8 +161,6 @@ TEXT_GOODS = {
     "flights/direct_flights.csv": FLIGHTS,
     "scene.json": json.dumps(SCENE),
     "model.yaml": MODEL,
-    "engine/model.yaml": ENGINE,
-    "engine/sweep.yaml": ENGINE_SWEEP,
     "entries.txt": ENTRIES,
     "entries.jsonl": OBJECTS,
     "own_domain.py": OWN_DOMAIN,
@@ -188,7 +179,7 @@ TEXT_GOODS = {
 """Good files that are texts."""
 
 FOLDERS = (
-    *("skills", "engine", "trojan", "story", "blocks", "encoder", "recorded", "taught"),
+    *("skills", "trojan", "story", "blocks", "encoder", "recorded", "taught"),
     "flights",
 )
 """Good folders, whose files belong together."""
@@ -316,9 +307,6 @@ class Place:
             "COLUMNS": "80",
             # No browser is started where a page is to be opened.
             "BROWSER": "true",
-            # What is compiled for the model is compiled once.
-            "TORCHINDUCTOR_CACHE_DIR": str(self.ground.root / "compiled"),
-            "VLLM_CACHE_ROOT": str(self.ground.root / "compiled"),
             # Where code that is hidden in a file leaves its trace.
             "LLM_PLANNING_HOSTILE_TRACE": str(self.root / "owned"),
         }

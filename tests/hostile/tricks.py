@@ -1,9 +1,8 @@
-"""What can be wrong with a call whatever it says: its words, its surroundings, its streams."""
+"""What can be wrong with a call whatever it says: its surroundings, its streams."""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
 
 from .ending import LIMIT
 from .ground import Place
@@ -59,68 +58,6 @@ def _is_odd(name: str) -> bool:
     return False
 
 
-def _swap(words: list[str], random: Random, make: Callable[[str], str]) -> list[str]:
-    """One option's name, or else one word, made another."""
-    places = [i for i, word in enumerate(words) if word.startswith("--")] or [len(words) - 1]
-    at = random.choice(places)
-    return [*words[:at], make(words[at]), *words[at + 1 :]]
-
-
-def _dropped(words: list[str], random: Random) -> list[str]:
-    at = random.randrange(len(words))
-    return [*words[:at], *words[at + 1 :]]
-
-
-def _put(words: list[str], random: Random, *more: str) -> list[str]:
-    at = random.randrange(len(words) + 1)
-    return [*words[:at], *more, *words[at:]]
-
-
-SHAPES: dict[str, Callable[[list[str], Random], list[str]]] = {
-    "misspelt": lambda words, random: _swap(words, random, lambda word: f"{word[:-1]}x"),
-    "abbreviated": lambda words, random: _swap(words, random, lambda word: word[:-1]),
-    "upper": lambda words, random: _swap(words, random, str.upper),
-    "one-dash": lambda words, random: _swap(words, random, lambda word: word[1:]),
-    "with-equals": lambda words, random: _swap(words, random, lambda word: f"{word}="),
-    "with-a-value": lambda words, random: _swap(words, random, lambda word: f"{word}=x"),
-    "with-control": lambda words, random: _swap(words, random, lambda word: f"{word}\x1b[2J"),
-    "a-word-less": _dropped,
-    "two-words-less": lambda words, random: _dropped(_dropped(words, random), random),
-    "a-word-more": lambda words, random: _put(words, random, "more"),
-    "an-empty-word": lambda words, random: _put(words, random, ""),
-    "a-nul": lambda words, random: _put(words, random, "\0"),
-    "not-unicode": lambda words, random: _put(words, random, os.fsdecode(b"\xff\xfe")),
-    "dashes": lambda words, random: _put(words, random, "--"),
-    "dashes-first": lambda words, random: ["--", *words],
-    "unknown-option": lambda words, random: _put(words, random, "--no-such-option"),
-    "unknown-escape": lambda words, random: _put(words, random, "--\x1b]0;x\x07"),
-    "unknown-markup": lambda words, random: _put(words, random, "--[/x]"),
-    "unknown-newline": lambda words, random: _put(words, random, "--a\nerror: b"),
-    "unknown-short": lambda words, random: _put(words, random, "-Z"),
-    "help": lambda words, random: _put(words, random, "--help"),
-    "help-twice": lambda words, random: [*words, "--help", "--help"],
-    "completion": lambda words, random: ["--show-completion", *words],
-    "json-twice": lambda words, random: [*words, "--json", "--json"],
-    "no-json": lambda words, random: [*words, "--no-json"],
-    "shuffled": lambda words, random: random.sample(words, len(words)),
-    "doubled": lambda words, random: words * 2,
-    "without-command": lambda words, random: words[1:],
-    "nothing": lambda words, random: [],
-    "no-such-command": lambda words, random: [f"{words[0]}n", *words[1:]],
-    "command-escape": lambda words, random: ["\x1b[2J", *words[1:]],
-    "command-markup": lambda words, random: ["[/x]", *words[1:]],
-    "first-twice": lambda words, random: [words[0], *words],
-    "last-option-alone": lambda words, random: [
-        *words,
-        random.choice(["--set", "--out", "--from", "--model", "-k", "--seed", "--samples"]),
-    ],
-    "response-file": lambda words, random: [*words, "@sentinel.txt"],
-    "many": lambda words, random: [*words, *["--set", "a=1"] * 500],
-    "very-many": lambda words, random: [*words, *["x"] * 20_000],
-}
-"""What can be wrong with the words of a call, whatever they are."""
-
-
 def _cache_is(make: Callable[[Place], str]) -> Callable[[Case], None]:
     def change(case: Case) -> None:
         name = make(case.place)
@@ -128,10 +65,6 @@ def _cache_is(make: Callable[[Place], str]) -> Callable[[Case], None]:
         case.caches |= targets_of(case.place, [name])
 
     return change
-
-
-def _env(**changes: str) -> Callable[[Case], None]:
-    return lambda case: case.environment.update(changes)
 
 
 def _unset(*names: str) -> Callable[[Case], None]:
@@ -164,19 +97,7 @@ AROUND: dict[str, Callable[[Case], None]] = {
             *("long-name", "tilde", "escape", "markup", "surrogate", "deep", "not-unicode-file"),
         }
     },
-    "home-missing": _env(HOME="/no/such/home"),
-    "home-empty": _env(HOME=""),
-    "no-home": _unset("HOME"),
     "no-cache-variable": _unset("LLM_PLANNING_CACHE"),
-    "tmp-missing": _env(TMPDIR="/no/such/tmp"),
-    "columns-0": _env(COLUMNS="0"),
-    "columns-odd": _env(COLUMNS="many"),
-    "columns-negative": _env(COLUMNS="-5"),
-    "columns-1": _env(COLUMNS="1"),
-    "columns-huge": _env(COLUMNS="999999"),
-    "dumb": _env(TERM="dumb", NO_COLOR="1"),
-    "terminal-odd": _env(TERM="\x1b[2J"),
-    "no-terminal": _unset("TERM", "COLUMNS"),
 }
 """What can be wrong around a call."""
 
@@ -211,19 +132,10 @@ SIGNALLED = (
 )
 """Calls that are interrupted; most of them take longer than that."""
 
-ENGINE = (
-    "run cot --task cook-meat --model engine/model.yaml --set d=2 --json",
-    "run llm-policy --task trap-door --model engine/model.yaml --set moves=1 --trace trace.jsonl",
-    "sweep run engine/sweep.yaml --out out",
-)
-"""Calls that load the language model, as processes; interrupted, or with a model of their own."""
-
 
 def play(case: Case, family: str, trick: str) -> None:
     """Spoils a good case by a trick of one of the tables."""
-    if family == "shape":
-        case.arguments = SHAPES[trick](case.arguments, case.place.random)
-    elif family == "around":
+    if family == "around":
         AROUND[trick](case)
     elif family == "stream":
         case.shell = STREAMS[trick]

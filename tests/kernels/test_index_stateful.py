@@ -53,19 +53,6 @@ class IndexMachine(RuleBasedStateMachine):
             self.index.add(named, rows, given)
             self.model |= dict(zip(named, zip(rows, kept, strict=True), strict=True))
 
-    @rule(named=key_lists, data=st.data(), with_payloads=st.booleans())
-    def update(self, named, data, with_payloads):
-        rows = [data.draw(vectors) for _ in named]
-        new = [data.draw(payloads) for _ in named] if with_payloads else None
-        if set(named) - self.model.keys():
-            with pytest.raises(EntryError, match="is not in the index: use add"):
-                self.index.update(named, rows, new)
-            return
-        self.index.update(named, rows, new)
-        for number, key in enumerate(named):
-            _, old = self.model.pop(key)
-            self.model[key] = rows[number], old if new is None else new[number]
-
     @rule(named=key_lists)
     def remove(self, named):
         if set(named) - self.model.keys():
@@ -80,9 +67,8 @@ class IndexMachine(RuleBasedStateMachine):
     def fail(self, named):
         rows = np.ones((len(named), DIMENSION))
         rows[-1] = 0
-        for write in (self.index.add, self.index.update):
-            with pytest.raises(VectorError, match=f"key '{named[-1]}' is zero"):
-                write(named, rows)
+        with pytest.raises(VectorError, match=f"key '{named[-1]}' is zero"):
+            self.index.add(named, rows)
 
     @rule()
     def save_and_load(self):
@@ -114,8 +100,7 @@ class IndexMachine(RuleBasedStateMachine):
         for number in range(14):
             key = f"k{number}"
             assert (key in self.index) == (key in self.model)
-        for key, (vector, payload) in self.model.items():
-            assert self.index.payload(key) == payload
+        for key, (vector, _) in self.model.items():
             unit = vector / np.linalg.norm(vector)
             tolerance = 1e-6 if self.dtype == "float32" else 1e-3
             np.testing.assert_allclose(self.index.vector(key), unit, atol=tolerance)

@@ -21,7 +21,7 @@ def made(length=1, *, success=True, oracles=()):
 
 
 @pytest.mark.parametrize("part", demo.PARTS, ids=lambda part: part.name)
-@pytest.mark.parametrize("length", [0, 1, 6, 13, 40])
+@pytest.mark.parametrize("length", [0, 6, 40])
 def test_a_plan_of_any_length_is_told(part, length):
     outcome = made(length, success=length == 6, oracles=["judge", "apply"])
     lines = demo.lines_of(part, outcome)

@@ -57,6 +57,19 @@ def stand_in(config, *, encoder, beside):
 OPENED = []
 
 
+def trial_of(*names, **roles):
+    """A trial that opens models; the first of them answers what `roles` gives to no other."""
+    engines = {name: find_config(name).model_dump(mode="json") for name in names}
+    return Trial(
+        planner="too",
+        domain="minecraft",
+        task="x",
+        model=names[0],
+        role_models=roles,
+        engines=engines,
+    )
+
+
 @pytest.fixture
 def opened(monkeypatch, tmp_path):
     OPENED.clear()
@@ -135,13 +148,10 @@ MANUAL = Path(__file__).parents[2] / "configs" / "drip" / "oracles" / "manual.ya
         ("drip-plus --domain blocksworld", "smollm2-135m-blocksworld"),
         (f"drip-plus --domain blocksworld --set roles={MANUAL}", "smollm2-135m-blocksworld"),
         ("drip-plus --domain blocksworld --set roles=rules", "none"),
-        ("too --domain blocksworld", "smollm2-135m-blocksworld"),
-        ("puct --domain blocksworld --set prior=exact", "smollm2-135m-blocksworld"),
         ("react --domain blocksworld", DEFAULT_MODEL),
         ("drip-plus --domain minecraft", "smollm2-135m-minecraft"),
         # This one was taught Tree of Options' roles alone, and passed the gate for them.
         ("too --domain minecraft", "smollm2-135m-planner"),
-        ("react-option --domain minecraft", "smollm2-135m-planner"),
         ("drip-plus --domain travel", DEFAULT_MODEL),
     ],
 )
@@ -210,42 +220,15 @@ def test_engines_are_shared_on_a_gpu_alone(monkeypatch):
 
 
 @pytest.mark.parametrize("gpu", [False, True])
-async def test_a_sweep_s_engines(adapter, opened, monkeypatch, gpu):
-    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: gpu)
-    name = f"{BASE}+one"
-    trial = Trial(
-        planner="too",
-        domain="minecraft",
-        task="x",
-        model=BASE,
-        role_models={"dynamics": name},
-        engines={model: find_config(model).model_dump(mode="json") for model in (BASE, name)},
-    )
-    with open_pool(Models.of(trial), answers=Answers.CACHED, most=None) as pool:
-        engines = pool._engines(trial)
-        assert (await engines.of("dynamics").generate(Request(prompt="?"))).text == "one"
-        assert (await engines.of("propose").generate(Request(prompt="?"))).text == "base"
-        assert engines.name == f"{BASE} + {name}"
-    assert [[*config.adapters] for config in opened] == ([["one"]] if gpu else [[], ["one"]])
-
-
-@pytest.mark.parametrize("gpu", [False, True])
 async def test_a_base_beside_its_own_adapter(adapter, opened, monkeypatch, tmp_path, gpu):
     """A file lists an adapter: the bare name is the base model, on a CPU in its own engine."""
     monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: gpu)
     (tmp_path / "mine.yaml").write_text(f"model: {BASE}\nadapters: {{planner: one}}\n")
     names = ("mine.yaml", "mine.yaml+planner")
-    engines = {name: find_config(name).model_dump(mode="json") for name in names}
-    trial = Trial(
-        planner="too",
-        domain="minecraft",
-        task="x",
-        model=names[0],
-        role_models={"dynamics": names[1]},
-        engines=engines,
-    )
+    trial = trial_of(*names, dynamics=names[1])
 
     async def check(engines):
+        assert engines.name == f"{BASE} + {BASE}+planner"
         assert (await engines.of("dynamics").generate(Request(prompt="?"))).text == "planner"
         assert (await engines.of("propose").generate(Request(prompt="?"))).text == "base"
 
@@ -275,14 +258,7 @@ def test_models_of_a_run_or_a_sweep_share_the_gpu(opened, monkeypatch, tmp_path)
         with (folder / "model.safetensors").open("wb") as weights:
             weights.truncate(size)
     monkeypatch.chdir(tmp_path)
-    trial = Trial(
-        planner="too",
-        domain="minecraft",
-        task="x",
-        model="large",
-        role_models={"dynamics": "small"},
-        engines={model: find_config(model).model_dump(mode="json") for model in ("large", "small")},
-    )
+    trial = trial_of("large", "small", dynamics="small")
     with open_pool(Models.of(trial), answers=Answers.FRESH, most=None):
         first = {config.model: config.memory_share for config in opened}
     opened.clear()
@@ -314,18 +290,11 @@ async def test_an_engine_of_a_session(adapter, opened):
 
 
 def test_a_changed_adapter_makes_another_trial(adapter, tmp_path):
-    def key():
-        engines = {"m": find_config(f"{BASE}+one").model_dump(mode="json")}
-        trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
-        return trial.key, Models.of(trial)
-
-    first, models = key()
-    assert key() == (first, models)
-    assert len({models, key()[1]}) == 1
-    written = find_config(f"{BASE}+one").model_dump(mode="json")
+    old, same = trial_of(f"{BASE}+one"), trial_of(f"{BASE}+one")
+    assert old.key == same.key
+    assert len({Models.of(old), Models.of(same)}) == 1
     (tmp_path / "one" / WEIGHTS).write_bytes(b"weighty")
-    assert key()[0] != first
-    old = Trial(planner="too", domain="d", task="x", model="m", engines={"m": written})
+    assert trial_of(f"{BASE}+one").key != old.key
     with pytest.raises(AdapterError, match="the adapter 'one' of smollm2-135m-instruct is not"):
         Models.of(old)
 
@@ -383,8 +352,7 @@ def test_a_file_of_roles_loads_no_adapter_unasked(adapter, tmp_path, monkeypatch
 
 
 def test_a_sweep_loads_no_adapter_unasked(adapter, tmp_path):
-    engines = {"m": find_config(f"{BASE}+one").model_dump(mode="json")}
-    trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
+    trial = trial_of(f"{BASE}+one")
     with pytest.raises(UntrustedError, match=r"the adapter one does not come .* --trust one"):
         Trust.of([]).check_trials([trial])
     Trust.of(["one"]).check_trials([trial])
@@ -398,9 +366,8 @@ def test_a_folder_called_as_a_bundled_model_is_not_trusted_for_its_name(
     adapter, tmp_path, monkeypatch
 ):
     shutil.copytree(tmp_path / "one", tmp_path / ENCODER)
-    engines = {"m": find_config(f"{BASE}+./{ENCODER}").model_dump(mode="json")}
-    engines["m"]["adapters"] = {"a": ENCODER}
-    trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
+    trial = trial_of(f"{BASE}+./{ENCODER}")
+    trial.engines[trial.model]["adapters"] = {"a": ENCODER}
     with pytest.raises(UntrustedError, match=f"the adapter {ENCODER} does not come"):
         Trust.of([]).check_trials([trial])
     monkeypatch.setattr(run_module, "_open_engines", None)
@@ -417,6 +384,4 @@ def test_an_adapter_that_comes_along_is_trusted(adapter, tmp_path, monkeypatch):
         name="planner", base=CATALOGUE[BASE], adapter=tmp_path / "one", licence="Apache-2.0"
     )
     monkeypatch.setitem(CATALOGUE, "planner", planner)
-    engines = {"m": find_config(f"{BASE}+planner").model_dump(mode="json")}
-    trial = Trial(planner="too", domain="minecraft", task="x", model="m", engines=engines)
-    Trust.of([]).check_trials([trial])
+    Trust.of([]).check_trials([trial_of(f"{BASE}+planner")])

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(why_unsealed() is not None, reason="programs can
 HERE = str(Path(__file__).parent)
 LIMITS = Limits(cpu_seconds=0.3, seconds=3.0, calls=20)
 JAVASCRIPT, PYTHON = list(javascript()), list(python())
-SHARE = 8
+SHARE = 6
 """One program in so many is run by the quick tests."""
 
 VARIANTS = {
@@ -90,11 +90,6 @@ async def all_of(programs, canary, *, sources=(PRELUDE,)):
 
 def children():
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-
-
-def test_there_are_enough_hostile_programs():
-    assert len(JAVASCRIPT) + len(PYTHON) >= 140
-    assert len({name for name, *_ in (*JAVASCRIPT, *PYTHON)}) == len(JAVASCRIPT) + len(PYTHON)
 
 
 async def test_a_share_of_the_hostile_programs(tmp_path):

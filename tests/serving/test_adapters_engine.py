@@ -1,9 +1,6 @@
 """Requests that name an adapter: who answers, what a CPU refuses, and under which keys."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +30,6 @@ from llm_serving.vllm_arguments import engine_arguments, on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
 BASE = "smollm2-135m-instruct"
-ALONE = "LLM_PLANNING_TEST_ALONE"
 TAUGHT = Taught(roles=("propose",), words_sha256=("ab" * 32,))
 ONE = AdapterIdentity(name="one", revision="r1+a1", taught=TAUGHT)
 TWO = AdapterIdentity(name="two", revision="r1+a2")
@@ -269,61 +265,6 @@ def test_a_cpu_refuses_several_adapters_in_one_engine(adapters):
         pytest.skip("a GPU serves them together")
     with pytest.raises(AdapterError, match=r"has 2 adapters \(one, two\), and on a CPU"):
         VllmEngine(config_of(*adapters))
-
-
-@pytest.mark.slow
-def test_an_engine_answers_as_the_adapter_does_in_a_process_of_its_own():
-    """The end of one engine of vLLM breaks the others of its process."""
-    name = "test_an_engine_answers_as_the_adapter_beside_the_weights_does"
-    command = (
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"{__file__}::{name}",
-    )
-    done = subprocess.run(
-        command, env={**os.environ, ALONE: "1"}, capture_output=True, text=True, check=False
-    )
-    assert "1 passed" in done.stdout, done.stdout
-
-
-@pytest.mark.skipif(ALONE not in os.environ, reason="runs in a process of its own")
-async def test_an_engine_answers_as_the_adapter_beside_the_weights_does(adapters, base, engine):
-    opened = await asyncio.to_thread(VllmEngine, config_of(adapters[0]))
-    try:
-        reference = with_adapter(from_transformers(base), adapters[0])
-        right = [greedy(reference, opened, chat) for chat in CHATS]
-        asked = [Request(prompt=chat, sampling=GREEDY, adapter="one") for chat in CHATS]
-        answers = await asyncio.gather(*map(opened.generate, asked))
-        again = await asyncio.gather(*map(opened.generate, asked))
-        plain = [await engine.generate(replace(request, adapter=None)) for request in asked]
-        assert [answer.token_ids for answer in answers] == right
-        assert [answer.token_ids for answer in again] == right
-        assert [answer.token_ids for answer in plain] != right
-        labels = await opened.score(
-            ScoreRequest(CHATS[0], ("Yes", "No"), adapter="one", kind="labels")
-        )
-        with torch.no_grad():
-            tokens = torch.tensor([opened.encode(CHATS[0]).token_ids])
-            logprobs = reference(tokens).logits[0, -1].log_softmax(-1)
-        # The merged weights are rounded to bfloat16, those of the reference are not.
-        ids = [opened.encode(label).token_ids[0] for label in ("Yes", "No")]
-        assert labels.logprobs == pytest.approx([float(logprobs[i]) for i in ids], abs=0.03)
-        for mixed in (
-            opened.generate(Request(prompt=CHATS[0])),
-            opened.score(ScoreRequest(CHATS[0], ("Yes",))),
-            opened.score(ScoreRequest(CHATS[0], ("Yes",), kind="labels")),
-        ):
-            with pytest.raises(AdapterError, match=r"on a CPU the engine of .* serves"):
-                await mixed
-        adapted = opened.identity.answering("one")
-        assert adapted.revision == resolve(str(adapters[0])).revision
-        assert (opened.identity.taught, adapted.taught.words_sha256) == (None, ("ab" * 32,))
-    finally:
-        await opened.aclose()
 
 
 @pytest.mark.slow

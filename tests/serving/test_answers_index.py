@@ -1,5 +1,4 @@
 import random
-import re
 
 import numpy as np
 import outlines_core
@@ -84,21 +83,6 @@ def test_texts_that_go_on_from_other_texts_are_kept(regex, language):
     assert reached == language
 
 
-def test_a_walk_along_the_masks_writes_a_text_of_the_language():
-    vocabulary = small_vocabulary()
-    index = OutlinesIndex(DONE, vocabulary)
-    generator = random.Random(1)
-    texts = set()
-    for _ in range(50):
-        state, written = INITIAL, b""
-        while (token := generator.choice(sorted(allowed(index, state)))) != END:
-            written += vocabulary.token_bytes[token]
-            state = index.advance(state, token)
-        assert re.fullmatch(DONE, written.decode())
-        texts.add(written)
-    assert len(texts) > 10
-
-
 def test_special_tokens_are_never_allowed_and_unknown_moves_are_dead():
     index = OutlinesIndex(DONE, small_vocabulary())
     assert SPECIAL not in allowed(index, INITIAL)
@@ -135,10 +119,9 @@ def vocabulary_of_all_lengths(seed):
     return TokenVocabulary([*rng.sample(tokens, len(tokens)), b"ab", b"ab"], ends=(END,))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_masks_are_those_of_every_token_by_itself(seed):
+def test_masks_are_those_of_every_token_by_itself():
     """Whatever is shared between the states of several patterns."""
-    vocabulary = vocabulary_of_all_lengths(seed)
+    vocabulary = vocabulary_of_all_lengths(0)
     for regex in ('"[ab ]{0,3}"', '"[ab ]{0,40}", "[ab ]{1,9}"', r"(ab|a-{9,60}| {1,70})b"):
         index = OutlinesIndex(regex, vocabulary)
         for state in range(INITIAL, index.states):

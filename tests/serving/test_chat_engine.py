@@ -108,14 +108,6 @@ def test_a_backend_that_ends_answers_otherwise_is_refused(model):
         VllmEngine(config)
 
 
-async def test_a_plain_prompt_holds_no_special_token_of_a_name(observed):
-    begin = observed.encode("").token_ids
-    encoded = observed.encode("Cave <eos>: ").token_ids
-    assert encoded[: len(begin)] == begin
-    assert observed.decode(encoded[len(begin) :]) == "Cave <eos>: "
-    assert not {*observed.ends} & {*encoded[len(begin) :]}
-
-
 async def test_ends_and_a_template_of_one_s_own_are_part_of_the_identity(observed, model):
     digest = ChatFormat(model[0], template=observed.config.chat_template).digest
     assert len(digest) == 16

@@ -33,21 +33,13 @@ def scripted():
     )
 
 
-@pytest.fixture(
-    params=["vllm", "vllm, cached", "scripted", "scripted, cached", "scripted, metered"]
-)
+@pytest.fixture(params=["vllm", "vllm, cached", "scripted", "scripted, cached"])
 def asked(request, tmp_path):
     """An engine that answers questions."""
     kind, _, around = request.param.partition(", ")
     inner = request.getfixturevalue("engine") if kind == "vllm" else scripted()
     with closing(ResponseCache(tmp_path / "responses.sqlite")) as cache:
-        match around:
-            case "cached":
-                yield CachedEngine(inner, cache)
-            case "metered":
-                yield MeteredEngine(inner)
-            case _:
-                yield inner
+        yield CachedEngine(inner, cache) if around else inner
 
 
 async def test_an_answer_tells_what_it_cost_and_is_counted_under_its_role(asked):

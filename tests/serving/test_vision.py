@@ -54,11 +54,6 @@ def near(expected):
     return pytest.approx(expected, abs=2e-3)
 
 
-def test_a_process_that_wants_no_torchvision_starts_without_torch():
-    lines = run_with_torchvision("-c", "import sys; print('torch' in sys.modules)")
-    assert lines == ["False"]
-
-
 def test_an_image_is_read_as_one_token_for_each_28_x_28_pixels(observed):
     """90 x 100 pixels are 3 x 4 tokens. 600 x 400 are more than `max_pixels`, 64 x 28 x 28: scaled
     down by sqrt(240,000 / 50,176) = 2.187 to 274 x 183, that is 9 x 6 whole ones. The model's own

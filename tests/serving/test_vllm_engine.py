@@ -122,7 +122,7 @@ async def plain_prompt_logprobs(engine, prompt, choices):
     return scored.logprobs
 
 
-@pytest.mark.parametrize("words", [0, 37, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("words", [0, 37])
 async def test_both_ways_of_scoring_equal_prompt_logprobs(engine, words):
     from llm_serving.scoring import tail_scores, trie_scores
 
@@ -187,14 +187,6 @@ async def test_scores_are_exact_wherever_a_block_ends(engine):
         scores = await engine.score(ScoreRequest(text, (*choices, "go south")))
         expected = await plain_prompt_logprobs(engine, text, choices)
         assert scores.logprobs[:2] == pytest.approx(expected, abs=2e-3), length
-
-
-async def test_choice_probabilities_of_a_whole_language_do_not_exceed_one(engine):
-    """With the terminator, distinct choices are disjoint events."""
-    scores = await engine.score(
-        ScoreRequest(ask("Say yes or no."), ("yes", "no", "Yes", "No", "Yes."))
-    )
-    assert 0 < sum(math.exp(logprob) for logprob in scores.logprobs) <= 1
 
 
 async def test_labels_are_next_token_logprobs(engine):
@@ -293,15 +285,18 @@ async def test_the_load_follows_the_batch(engine):
 
 
 async def test_cancelling_a_caller_frees_its_request_in_vllm(engine):
+    def unfinished():
+        return engine._dispatcher.call(lambda core: core.engine.get_num_unfinished_requests())
+
     request = Request(prompt="Once upon a time", sampling=Sampling(max_tokens=2000))
     task = asyncio.create_task(engine.generate(request))
     async with asyncio.timeout(10):
-        while await engine.unfinished() == 0:  # noqa: ASYNC110 - vLLM has no event to wait for
+        while await unfinished() == 0:  # noqa: ASYNC110 - vLLM has no event to wait for
             await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await engine.unfinished() == 0
+    assert await unfinished() == 0
     short = await engine.generate(Request(prompt="One, two,", sampling=Sampling(max_tokens=2)))
     assert short.usage.completion_tokens == 2
 

@@ -148,7 +148,7 @@ def test_the_public_function_takes_the_triton_backend():
         torch.tensor([[5.0, 0.0]]),
         corpus,
         9,
-        mask=torch.tensor([True, True, False]),
+        inverse_norms=torch.tensor([1 / 3, 1 / 2, 0]),
         backend="triton",
     )
     assert rows.tolist() == [[0, 1]]

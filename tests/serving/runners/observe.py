@@ -23,6 +23,8 @@ from on_cpu import SCHEDULING
 from tiny_llama import build
 
 from llm_serving.config import EngineConfig
+from llm_serving.errors import AdapterError
+from llm_serving.models import resolve
 from llm_serving.request import EncodedPrompt, Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, sampling_params
@@ -209,6 +211,11 @@ async def constrained(engine):
     return {"match": [bool(re.fullmatch(ANSWER, text)) for text in texts], "kinds": len(set(texts))}
 
 
+async def unfinished(engine):
+    """Requests that vLLM still holds."""
+    return await engine._dispatcher.call(lambda core: core.engine.get_num_unfinished_requests())
+
+
 async def cancelled(engine):
     """Half of the callers go; what the others get, alone and now."""
 
@@ -218,13 +225,13 @@ async def cancelled(engine):
 
     alone = [(await engine.generate(request(i))).token_ids for i in range(0, 8, 2)]
     tasks = [asyncio.ensure_future(engine.generate(request(i))) for i in range(8)]
-    while await engine.unfinished() < 8:  # noqa: ASYNC110 - vLLM has no event to wait for
+    while await unfinished(engine) < 8:  # noqa: ASYNC110 - vLLM has no event to wait for
         await asyncio.sleep(0)
     for task in tasks[1::2]:
         task.cancel()
     together = [(await task).token_ids for task in tasks[::2]]
     await asyncio.gather(*tasks, return_exceptions=True)
-    return {"same": together == alone, "unfinished": await engine.unfinished()}
+    return {"same": together == alone, "unfinished": await unfinished(engine)}
 
 
 async def stopped(engine):
@@ -297,7 +304,7 @@ async def two_at_once(engine, other):
 
 
 async def adapted(folder, model, reference_of):
-    """Nats between scores with an adapter and what PEFT's formula gives."""
+    """Scores with an adapter beside what PEFT's formula gives, and what is refused on a CPU."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from lora import with_adapter, write_adapter
 
@@ -305,7 +312,21 @@ async def adapted(folder, model, reference_of):
     engine = opened(folder, adapters={"one": str(adapter)})
     scores = (await engine.score(ScoreRequest(LONG, ACTIONS, adapter="one"))).logprobs
     reference = reference_of(with_adapter(model, adapter))
-    seen = reference.gap(engine, LONG, ACTIONS, scores)
+    identity = engine.identity.answering("one")
+    seen = {
+        "gap": reference.gap(engine, LONG, ACTIONS, scores),
+        "same revision": identity.revision == resolve(str(adapter)).revision,
+        "refused": [],
+    }
+    for plain in (
+        engine.generate(Request(prompt=LONG)),
+        engine.score(ScoreRequest(LONG, ACTIONS)),
+        engine.score(ScoreRequest(LONG, ("a",), kind="labels")),
+    ):
+        try:
+            await plain
+        except AdapterError as error:
+            seen["refused"].append(str(error))
     await engine.aclose()
     return seen
 

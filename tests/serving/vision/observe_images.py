@@ -259,7 +259,7 @@ class Observer:
         """The errors of a caller that waits when the engine is closed, and of a later caller."""
         endless = Request(prompt="On and on", sampling=Sampling(max_tokens=CONTEXT // 2))
         waiting = asyncio.create_task(self.engine.generate(endless))
-        while await self.engine.unfinished() == 0:  # noqa: ASYNC110 - vLLM has no event
+        while self.engine.load().running == 0:  # noqa: ASYNC110 - vLLM has no event
             await asyncio.sleep(0.001)
         await self.engine.aclose()
         return {
