@@ -5,9 +5,9 @@ time is left. Both have as many simulations for each move in a new tree, one uni
 end for each, and the same exploration constant. Both play the bot's final choice: a move that wins
 at once, then the most visited one, then the one of the higher return.
 
-The bot's first simulation values the root alone, so it has one more. One thing stays unequal: it
-scores a move that ends the game by its outcome, without a bonus, also with `solve=False`. UCT as
-published gives such a move the bonus of any other.
+The bot's first simulation values the root alone, so it has one more. Also with `solve=False` it
+scores a move that ends the game by its outcome, without a bonus; UCT as published gives such a move
+the bonus of any other. So we play by both rules, and only by the bot's is everything equal.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from open_spiel.python.algorithms.mcts import MCTSBot, RandomRolloutEvaluator
 from llm_planning.environments.bridges.openspiel_games import OpenSpielGame, Position
 from llm_planning.experiments.statistics import portion
 from llm_planning.planners.any_domain.search_agents import DomainModel, against_best
-from llm_planning.search import Node, search, select_by_uct
+from llm_planning.search import Node, search, select_by_uct, uct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from llm_planning.search import Edge
+    from llm_planning.search import Edge, Select
 
 GAMES = ("connect_four", "breakthrough", "othello")
 SIMULATIONS = 100
@@ -46,6 +46,23 @@ SIMULATIONS = 100
 
 EXPLORATION = 2.0
 """As in OpenSpiel's own examples."""
+
+
+def _select_as_bot(node: Node[Any, str], edges: Sequence[Edge[Any, str]]) -> Edge[Any, str]:
+    """The bot's `SearchNode.uct_value`."""
+
+    def score(edge: Edge[Any, str]) -> float:
+        ends = edge.visits and edge.step is not None and edge.step.done
+        return edge.value if ends else uct(edge.value, edge.visits, node.visits, EXPLORATION)
+
+    return max(edges, key=score)
+
+
+RULES: Mapping[str, Select[Any, str]] = {
+    "the bot's": _select_as_bot,
+    "UCT": select_by_uct(c=EXPLORATION),
+}
+"""How we select."""
 
 ENDLESS = 10_000
 """Moves; no rollout is cut off."""
@@ -62,6 +79,7 @@ class Played:
 
     Attributes:
         game: its name in OpenSpiel.
+        rule: one of `RULES`.
         ours: our player's number; 0 moves first.
         seed: of all draws.
         simulations: for each move.
@@ -71,6 +89,7 @@ class Played:
     """
 
     game: str
+    rule: str
     ours: int
     seed: int
     simulations: int
@@ -79,7 +98,7 @@ class Played:
     their_us: float
 
 
-def our_move(name: str, player: int, seed: int, *, simulations: int) -> Player:
+def our_move(name: str, rule: str, player: int, seed: int, *, simulations: int) -> Player:
     """Our search, as one of the players."""
     world = OpenSpielGame(name, player=player)
     game = against_best(world, 1.0)
@@ -101,7 +120,7 @@ def our_move(name: str, player: int, seed: int, *, simulations: int) -> Player:
             search(
                 root,
                 model,
-                select=select_by_uct(c=EXPLORATION),
+                select=RULES[rule],
                 backup=game.backup,
                 simulations=simulations,
                 expand_at="second",
@@ -134,10 +153,10 @@ def their_move(name: str, seed: int, *, simulations: int) -> Player:
     return lambda state: int(bot.step(state))
 
 
-def played(name: str, ours: int, seed: int, *, simulations: int) -> Played:
+def played(name: str, rule: str, ours: int, seed: int, *, simulations: int) -> Played:
     """Plays a game to its end."""
     players = {
-        ours: our_move(name, ours, seed, simulations=simulations),
+        ours: our_move(name, rule, ours, seed, simulations=simulations),
         1 - ours: their_move(name, seed, simulations=simulations),
     }
     seconds: dict[int, list[float]] = {0: [], 1: []}
@@ -150,38 +169,39 @@ def played(name: str, ours: int, seed: int, *, simulations: int) -> Played:
         state.apply_action(move)
     points = (state.returns()[ours] + 1) / 2
     us = [statistics.median(seconds[player]) / simulations * 1e6 for player in (ours, 1 - ours)]
-    return Played(name, ours, seed, simulations, points, *(round(value, 1) for value in us))
+    return Played(name, rule, ours, seed, simulations, points, *(round(value, 1) for value in us))
 
 
 def rounds(seconds: float, *, simulations: int) -> Iterator[Played]:
-    """Plays each game with each colour, round after round in so much CPU time."""
+    """Plays each game by each rule with each colour, round after round in so much CPU time."""
     end = process_time() + seconds
     for seed in count():
-        for name, ours in product(GAMES, (0, 1)):
-            yield played(name, ours, seed, simulations=simulations)
+        for name, rule, ours in product(GAMES, RULES, (0, 1)):
+            yield played(name, rule, ours, seed, simulations=simulations)
         if process_time() >= end:
             return
 
 
 def findings(games: Sequence[Played]) -> list[Finding]:
-    """How far a half lies outside of the interval of our share of points, game by game."""
+    """How far a half lies outside of the interval of our share of points, by game and rule."""
     found = []
-    for name in GAMES:
-        those = [game for game in games if game.game == name]
+    for name, rule in product(GAMES, RULES):
+        those = [game for game in games if (game.game, game.rule) == (name, rule)]
         if not those:
             continue
         share = portion([game.points for game in those])
         low, high = share.low or 0.0, 1.0 if share.high is None else share.high
         ours = statistics.median(game.our_us for game in those)
         theirs = statistics.median(game.their_us for game in those)
+        label = f"{name}, {rule} rule"
         details = {
-            f"{name}: games": len(those),
-            f"{name}: share of points": share.value,
-            f"{name}: interval": f"{low:.3f} to {high:.3f}",
-            f"{name}: µs a simulation, ours and theirs": f"{ours:.0f}, {theirs:.0f}",
+            f"{label}: games": len(those),
+            f"{label}: share of points": share.value,
+            f"{label}: interval": f"{low:.3f} to {high:.3f}",
+            f"{label}: µs a simulation, ours and theirs": f"{ours:.0f}, {theirs:.0f}",
         }
         finding = Finding(
-            label=f"{name}: distance of 50% from the interval of our share of points",
+            label=f"{label}: distance of 50% from the interval of our share of points",
             measured=max(0.0, low - 0.5, 0.5 - high),
             unit="",
             bound="at most",

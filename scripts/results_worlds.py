@@ -155,22 +155,20 @@ def pddl_refused() -> Source:
 
 
 def two_players() -> Source:
-    """Our search of both players against OpenSpiel's, by game and of all together."""
+    """Our search of both players against OpenSpiel's, by game and rule."""
     played = _records("two-players.csv")
     rows = []
-    for game in (*dict.fromkeys(row["game"] for row in played), "all"):
-        games = [row for row in played if game in (row["game"], "all")]
+    for game, rule in dict.fromkeys((row["game"], row["rule"]) for row in played):
+        games = [row for row in played if (game, rule) == (row["game"], row["rule"])]
         points = [float(row["points"]) for row in games]
         ends = ", ".join(str(points.count(value)) for value in (1.0, 0.5, 0.0))
         share = write_estimate(portion(points), "percent")
-        times = [NOTHING, NOTHING]
-        if game != "all":
-            times = [_median(games, column, "µs") for column in ("our_us", "their_us")]
-        rows.append([game, _one(games, "simulations"), str(len(games)), ends, share, *times])
+        times = [_median(games, column, "µs") for column in ("our_us", "their_us")]
+        rows.append([game, rule, _one(games, "simulations"), str(len(games)), ends, share, *times])
     return Source(
         source=f"By `benchmarks/two_players.py`. Data: {link('two-players.csv')}.",
         heads=[
-            *("game", "simulations", "games", "won, drawn, lost"),
+            *("game", "our rule of ends", "simulations", "games", "won, drawn, lost"),
             *("share of points", "a simulation, ours", "MCTSBot's"),
         ],
         rows=rows,
