@@ -161,7 +161,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_distill_training import trained
-trained(Path({small!r}), Path({folder!r}), batches=12, save_every=0.0)
+trained(Path({small!r}), Path({folder!r}), batches=30, save_every=0.0)
 """
 
 
@@ -193,7 +193,7 @@ def test_a_killed_training_goes_on_bit_for_bit(small, tmp_path):
             break
     assert kills == 3
     state = read_checkpoint(folder, torch.device("cpu"))
-    assert state.batch == 12
+    assert state.batch == 30
     assert torch.equal(state.flat, whole.flat)
     assert state.right == whole.right
 

@@ -24,7 +24,7 @@ from tiny_llama import build
 
 from llm_serving.config import EngineConfig
 from llm_serving.errors import AdapterError
-from llm_serving.models import resolve
+from llm_serving.models import merge_adapter, read_adapter, resolve
 from llm_serving.request import EncodedPrompt, Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, sampling_params
@@ -313,9 +313,10 @@ async def adapted(folder, model, reference_of):
     scores = (await engine.score(ScoreRequest(LONG, ACTIONS, adapter="one"))).logprobs
     reference = reference_of(with_adapter(model, adapter))
     identity = engine.identity.answering("one")
+    merged = merge_adapter(resolve(str(folder)), read_adapter(adapter), name="merged")
     seen = {
         "gap": reference.gap(engine, LONG, ACTIONS, scores),
-        "same revision": identity.revision == resolve(str(adapter)).revision,
+        "same revision": identity.revision == merged.revision,
         "refused": [],
     }
     for plain in (
