@@ -5,13 +5,12 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from search_worlds import walked
 
 from llm_planning.domain import Step
 from llm_planning.search import (
     Edge,
     Node,
-    TrackedRandom,
-    Walk,
     by_means,
     by_softmax,
     by_sums,
@@ -19,17 +18,6 @@ from llm_planning.search import (
 )
 
 finite = st.floats(min_value=-100, max_value=100)
-
-
-def walked(backup, root, taken, tail=0.0):
-    """Walks (edge, step) pairs from a root, counts them and backs them up."""
-    walk = Walk(root, TrackedRandom(), None)
-    for edge, step in taken:
-        walk.go(edge, step)
-    walk.tail = tail
-    for part in [*walk.nodes, *walk.edges]:
-        part.visits += 1
-    backup(walk)
 
 
 def chain(backup, rewards, tail=0.0):
