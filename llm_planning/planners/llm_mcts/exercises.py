@@ -172,13 +172,18 @@ def _on_a_way(rng: Random, *, held_out: bool) -> Iterator[Exercise]:
 def _task(rng: Random, *, held_out: bool) -> tuple[Task, dict[str, str]]:
     """Draws a task, with its home and its class."""
     if held_out:
-        home, name = rng.choice(_HELD_OUT)
-        task = _maker(home).task(name, rng.getrandbits(32), seed=_SEED)
-        return task, {"home": home, "class": name}
+        where, name = rng.choice(_HELD_OUT)
+        task = _maker(where).task(name, rng.getrandbits(32), seed=_SEED)
+        return task, {"home": where, "class": name}
     home = _lesson_home(rng)
     task = _lesson_task(home, rng, most=AT_ONCE[0])
-    kind = home.name if home.name == "seen" else "drawn"
-    return task, {"home": kind, "class": "simple" if len(task.rules.goal) == 1 else "comp"}
+    size = "simple" if len(task.rules.goal) == 1 else "comp"
+    return task, {"home": _kind(home), "class": size}
+
+
+def _kind(home: Home) -> str:
+    """`seen`, `unseen` or `drawn`."""
+    return home.name if home.name in BUNDLED else "drawn"
 
 
 def _lesson_home(rng: Random) -> Home:
@@ -384,7 +389,7 @@ class PositionExercises(HomeExercises):
             prompt=position_chat(home, thing, way),
             answer=answer,
             brief=answer,
-            kinds={WAY: way, "home": "drawn" if home.name not in BUNDLED else home.name},
+            kinds={WAY: way, "home": _kind(home)},
             ask=ask,
             grade=grade,
         )
