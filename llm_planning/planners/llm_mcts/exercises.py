@@ -5,32 +5,39 @@ learns to do as the expert does on its trajectories (Sections 2.2 and 3.1). Lear
 give the hidden away: the expert goes where a thing is, and never looks in vain. So two of three
 pasts here are those of a seeker, who sees as little as the policy. It imagines where things are,
 does what the expert would do if that were right, and imagines anew when it sees otherwise; now and
-then it does anything else. The right answer is always the expert's. Lessons are about training
-tasks in the home `seen`. Held out are its novel classes, and all classes in the home `unseen`. An
-answer is right if the expert needs one action less after it. Where the thing that comes next was
-not seen yet, nobody could know, and a share below 100% is the best possible.
+then it does anything else. The right answer is always the expert's. Held out are the novel classes
+of the home `seen`, and all classes in the home `unseen`. An answer is right if the expert needs one
+action less after it. Where the thing that comes next was not seen yet, nobody could know, and a
+share below 100% is the best possible.
 
 `goal`: instructions in several wordings, and what they want. A reading is right if its predicates
-are those of the goal, in any order; each also counts on its own. Tasks are of the home `seen`;
-where something is to be new, of `unseen`.
+are those of the goal, in any order; each also counts on its own. Where something is to be new, the
+home is `unseen`.
 
 `position`: where may a thing be? A model is asked as LLM-MCTS+ asks it, for the `exact`
 probabilities of all places, of which the likeliest is its answer; or as LLM-MCTS does, for one of
 its `samples`, which may name several places. An answer is right if the home's law has the thing lie
-there, in every place that it names. Things are of the home `seen`, or of `unseen`.
+there, in every place that it names. Lessons answer with a place that is drawn by the law, so that
+probabilities are learned. What `exact` calibrates with, words for no thing in particular, may be
+anywhere: then calibration leaves the law as it is. `exact` shows no home, so its lessons are about
+the home `seen`. Where something is to be new, the home is `unseen`.
+
+A third of the lessons is of the home `seen`, in training tasks; the others are of drawn homes
+(`environments/household/drawn.py`). Nothing of the home `unseen` is taught.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.domain import HOUSEHOLD, Household
+from llm_planning.environments.household.drawn import HOMES, drawn_home, drawn_task
 from llm_planning.environments.household.goals import Wanted, amount_text, goal_text, listed
-from llm_planning.environments.household.home import bundled_home
+from llm_planning.environments.household.home import BUNDLED, bundled_home
 from llm_planning.environments.household.rules import GRAB, PUT, Rules, State
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
 from llm_planning.planners.any_domain.exercises import left_kind, prior_exercise
@@ -43,8 +50,8 @@ from llm_planning.planners.llm_mcts.interpretation import (
     formal,
     goal_role,
 )
+from llm_planning.planners.llm_mcts.positions import NEUTRAL, position_chat, state_prior
 from llm_planning.planners.llm_mcts.positions import ROLE as POSITION
-from llm_planning.planners.llm_mcts.positions import position_chat, state_prior
 from llm_planning.priors import ROLE
 from llm_planning.roles.exercises import USUAL_WAY, WAY, Exercise, Grade, exercise_of
 from llm_planning.search import argmax
@@ -73,6 +80,21 @@ SLIPS: Final = 0.1
 
 ASKED: Final = 4
 """Moments of one way that are asked about, at most; the more, the fewer tasks are learned from."""
+
+TASKS: Final = 2
+"""Tasks that π is asked about, for each home in which the other roles are asked: it learns last."""
+
+INSTRUCTIONS: Final = 2
+"""Instructions that are asked about in one home: they share its names."""
+
+AT_SEEN: Final = 1 / 3
+"""Share of the lessons that are of the home `seen`."""
+
+AT_ONCE: Final = (2, 3)
+"""The most things that a goal of lessons wants: of π, and of `goal`. To bring three stays new."""
+
+NOTHING: Final = 1 / 8
+"""Share of the lessons of `exact` that are about no thing in particular."""
 
 _HELD_OUT: Final = (
     *(("seen", name) for name in CLASSES if name.startswith("novel")),
@@ -133,26 +155,52 @@ class PolicyExercises(HomeExercises):
     roles = (ROLE,)
 
     def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
-        """Makes exercises about some moments of one way, of which all prompts begin alike."""
-        task, kinds = _task(rng, held_out=held_out)
-        world = Household(task)
-        wording = ActWording(world)
-        way = list(_way(task, world.expert, rng, walker=rng.choice(WALKERS)))
-        moments = rng.sample(way, min(ASKED, len(way)))
-        return [
-            _exercise(moment, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK))
-            for moment in moments
-        ]
+        """Makes exercises about some moments of each way, of which all prompts begin alike."""
+        return [made for _ in range(TASKS) for made in _on_a_way(rng, held_out=held_out)]
+
+
+def _on_a_way(rng: Random, *, held_out: bool) -> Iterator[Exercise]:
+    """Exercises about some moments of one way through a task."""
+    task, kinds = _task(rng, held_out=held_out)
+    world = Household(task)
+    wording = ActWording(world)
+    way = list(_way(task, world.expert, rng, walker=rng.choice(WALKERS)))
+    for moment in rng.sample(way, min(ASKED, len(way))):
+        yield _exercise(moment, world, wording, kinds=kinds, dashes=rng.randint(1, BLOCK))
 
 
 def _task(rng: Random, *, held_out: bool) -> tuple[Task, dict[str, str]]:
     """Draws a task, with its home and its class."""
-    number = rng.getrandbits(32)
     if held_out:
-        home, name = rng.choice(_HELD_OUT)
-        return _maker(home).task(name, number, seed=_SEED), {"home": home, "class": name}
-    task = _maker("seen").training_task(number, seed=_SEED)
-    return task, {"home": "seen", "class": "simple" if len(task.rules.goal) == 1 else "comp"}
+        where, name = rng.choice(_HELD_OUT)
+        task = _maker(where).task(name, rng.getrandbits(32), seed=_SEED)
+        return task, {"home": where, "class": name}
+    home = _lesson_home(rng)
+    task = _lesson_task(home, rng, most=AT_ONCE[0])
+    size = "simple" if len(task.rules.goal) == 1 else "comp"
+    return task, {"home": _kind(home), "class": size}
+
+
+def _kind(home: Home) -> str:
+    """`seen`, `unseen` or `drawn`."""
+    return home.name if home.name in BUNDLED else "drawn"
+
+
+def _lesson_home(rng: Random) -> Home:
+    if rng.random() < AT_SEEN:
+        return bundled_home("seen")
+    return drawn_home(rng.randrange(HOMES))
+
+
+def _lesson_task(home: Home, rng: Random, *, most: int) -> Task:
+    """Draws a task that may be taught.
+
+    Args:
+        most: of a drawn home, how many things it wants; one or two in `seen`.
+    """
+    if home.name == "seen":
+        return _maker("seen").training_task(rng.getrandbits(32), seed=_SEED)
+    return drawn_task(home, rng.randint(1, most), rng)
 
 
 @cache
@@ -270,9 +318,16 @@ class GoalExercises(HomeExercises):
     roles = (GOAL,)
 
     def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
-        """Makes an exercise about a drawn task of any class, in a drawn wording."""
-        home = bundled_home("unseen" if held_out else "seen")
-        task = TaskMaker(home).task(rng.choice(CLASSES), 1, seed=rng.getrandbits(32))
+        """Makes exercises about some tasks of one home, in drawn wordings."""
+        home = bundled_home("unseen") if held_out else _lesson_home(rng)
+        return [self._about(home, rng, held_out=held_out) for _ in range(INSTRUCTIONS)]
+
+    def _about(self, home: Home, rng: Random, *, held_out: bool) -> Exercise:
+        task = (
+            _maker("unseen").task(rng.choice(CLASSES), rng.getrandbits(32), seed=_SEED)
+            if held_out
+            else _lesson_task(home, rng, most=AT_ONCE[1])
+        )
         wording = rng.choice(tuple(WORDINGS))
         goal = task.rules.goal
         role = goal_role(home)
@@ -285,7 +340,7 @@ class GoalExercises(HomeExercises):
         question = Instruction(WORDINGS[wording](goal, home), goal)
         answer = answer_model(home)(goal=formal(goal))
         kinds = {"wording": wording, "predicates": str(len(goal))}
-        return [exercise_of(role, question, answer, kinds=kinds, grade=grade)]
+        return exercise_of(role, question, answer, kinds=kinds, grade=grade)
 
 
 WAYS: Final[tuple[Literal["exact", "samples"], ...]] = (USUAL_WAY, "samples")
@@ -307,12 +362,16 @@ class PositionExercises(HomeExercises):
 
     def make(self, rng: Random, *, held_out: bool) -> Sequence[Exercise]:
         """Makes an exercise about a drawn thing that tasks may want, asked in a drawn way."""
-        home = bundled_home("unseen" if held_out else "seen")
-        number, wanted = rng.choice(home.goals)
         way = rng.choice(WAYS)
+        if held_out:
+            home = bundled_home("unseen")
+        else:
+            home = bundled_home("seen") if way == USUAL_WAY else _lesson_home(rng)
+        number, wanted = rng.choice(home.goals)
         thing, law = home.things[number], home.law[number]
-        rules = Rules(home, [Wanted(thing, home.places[wanted].name)])
         positions = [f"{place.relation} the {place.name}" for place in home.places]
+        answer = positions[argmax(law) if held_out else rng.choices(range(len(law)), law)[0]]
+        rules = Rules(home, [Wanted(thing, home.places[wanted].name)])
 
         async def ask(engine: Engine) -> str:
             weights, *_ = await state_prior(rules, way, engine=engine, samples=1)
@@ -325,14 +384,17 @@ class PositionExercises(HomeExercises):
             named = answer.split(", ")
             return Grade(all(law[positions.index(position)] > 0 for position in named), answer)
 
-        likeliest = positions[argmax(law)]
         made = Exercise(
             role=POSITION,
             prompt=position_chat(home, thing, way),
-            answer=likeliest,
-            brief=likeliest,
-            kinds={WAY: way, "home": home.name},
+            answer=answer,
+            brief=answer,
+            kinds={WAY: way, "home": _kind(home)},
             ask=ask,
             grade=grade,
         )
+        if not held_out and way == USUAL_WAY and rng.random() < NOTHING:
+            anywhere = rng.choice(positions)
+            prompt = position_chat(home, rng.choice(NEUTRAL), way)
+            return [replace(made, prompt=prompt, answer=anywhere, brief=anywhere)]
         return [made]
