@@ -194,7 +194,9 @@ def test_a_wrong_paper(tmp_path):
         find_paper("p", tmp_path)
 
 
-STUDENTS = Trust.of(f"students/half-{seed}/adapter" for seed in range(3))
+STUDENTS = Trust.of(
+    ("students/textgame/adapter", *(f"students/half-{seed}/adapter" for seed in range(3)))
+)
 """The models that no sweep of ours may open unasked."""
 
 
