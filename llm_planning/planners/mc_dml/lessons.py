@@ -62,6 +62,14 @@ LEVELS_TAUGHT: Final[Mapping[str, Sequence[int]]] = {
 }
 """Kind -> the levels of its games, in turns."""
 
+SHARES: Final[Mapping[str, int]] = {
+    "coin-collector": 1,
+    "treasure-hunter": 1,
+    "custom": 2,
+    "cooking": 2,
+}
+"""How often a kind is drawn: games of the last two have two to three times as many moments."""
+
 FIRST: Final = 10_000
 """The `game_seed` of the first game of a kind. No table has so high ones."""
 
@@ -122,7 +130,7 @@ class GameLessons:
         """Makes an exercise about a drawn moment of a drawn game; see `ExerciseMaker`."""
         if ROLE not in roles:
             return ()
-        kind = rng.choice(list(LEVELS_TAUGHT))
+        kind = rng.choices(list(LEVELS_TAUGHT), [SHARES[kind] for kind in LEVELS_TAUGHT])[0]
         numbers = [n for n in range(GAMES) if (n % HELD_OUT_OF == HELD_OUT_OF - 1) == held_out]
         known = moments(kind, rng.choice(numbers))
         if not known:
