@@ -257,7 +257,8 @@ class Finder:
         waiting = sorted(commands, key=urgency)
         before = snapshot.score, snapshot.ending, snapshot.awaits_key
         groups: dict[object, list[str]] = defaultdict(list)
-        while waiting and (len(waiting) == len(commands) or time.process_time() <= until):
+        # While a limit of processor time is set, this clock moves by ticks: it may stand still.
+        while waiting and (len(waiting) == len(commands) or time.process_time() < until):
             differences = dict(self._machine.changes(snapshot, waiting[:_AT_ONCE]))
             # Of a story that it knows, Jericho's filter also sees the score and the ending.
             for command in differences if self._known else waiting[:_AT_ONCE]:
