@@ -194,9 +194,7 @@ def test_a_wrong_paper(tmp_path):
         find_paper("p", tmp_path)
 
 
-STUDENTS = Trust.of(
-    ["students/household/adapter", *(f"students/half-{seed}/adapter" for seed in range(3))]
-)
+STUDENTS = Trust.of(["students"])
 """The models that no sweep of ours may open unasked."""
 
 

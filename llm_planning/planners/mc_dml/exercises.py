@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from llm_planning.environments.textgame.domain import TEXTGAME, open_text_game
 from llm_planning.environments.textgame.open_games import GameSettings
 from llm_planning.planners.any_domain.exercises import left_kind, prior_exercise
+from llm_planning.planners.mc_dml.lessons import GameLessons
 from llm_planning.planners.mc_dml.roles import GameSituation, GameTurn, GameWording, observe
 from llm_planning.priors import ROLE
 from llm_planning.roles.exercises import USUAL_WAY, WAY
@@ -171,6 +172,11 @@ async def _left(game: TextGameDomain, here: Transition) -> float:
     return len(await game.advise(here)) or inf
 
 
-def game_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:  # noqa: ARG001
-    """The exercises of `prior` in text games; every model is asked in the same words."""
-    return GameExercises() if domain.name == TEXTGAME.name else None
+def game_exercises(domain: DomainSpec, words: Words) -> ExerciseMaker | None:
+    """The exercises of `prior` in text games: `taught` are lessons, about other games.
+
+    Both ask in the same words, as every model is asked.
+    """
+    if domain.name != TEXTGAME.name:
+        return None
+    return GameLessons() if words == "taught" else GameExercises()
