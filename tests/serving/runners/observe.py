@@ -225,7 +225,7 @@ async def cancelled(engine):
 
     alone = [(await engine.generate(request(i))).token_ids for i in range(0, 8, 2)]
     tasks = [asyncio.ensure_future(engine.generate(request(i))) for i in range(8)]
-    while await unfinished(engine) < 8:  # noqa: ASYNC110 - vLLM has no event to wait for
+    while await unfinished(engine) < 8:
         # On a busy machine the first answer may end before the last request comes.
         if any(task.done() for task in tasks):
             break
