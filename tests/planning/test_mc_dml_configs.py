@@ -6,6 +6,7 @@ import pytest
 from runs import run_in
 from textgame_toys import trap_door
 
+from llm_planning.environments.textgame.textworld_kinds import LEVELS
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.sweep_files import Trust
@@ -58,6 +59,8 @@ def test_the_taught_model_plays_the_same_games_as_the_untaught_one_and_as_puct()
     for trial in trials("taught"):
         key = (trial.task, trial.settings.get("level"), trial.settings.get("game_seed"))
         games.setdefault((trial.model, trial.planner), set()).add(key)
+        if trial.task in LEVELS:
+            assert trial.settings["level"] in LEVELS[trial.task]
         if trial.model != "none":
             assert trial.settings["prior"] == "exact"
     played = games["none", "mc-dml-puct"]
