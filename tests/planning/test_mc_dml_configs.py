@@ -64,7 +64,7 @@ def test_the_taught_model_plays_the_same_games_as_the_untaught_one_and_as_puct()
         if trial.model != "none":
             assert trial.settings["prior"] == "exact"
     played = games["none", "mc-dml-puct"]
-    assert len(played) == 4 * 6 + 1
+    assert len(played) == 4 * 8 + 1
     asking = {planner for model, planner in games if model == STUDENT}
     assert asking == {planner for model, planner in games if model == "smollm2-135m-instruct"}
     assert len(asking) == 6
