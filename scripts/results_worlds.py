@@ -176,11 +176,11 @@ def two_players() -> Source:
 
 
 def beside_treequest() -> Source:
-    """Our search beside treequest's, by world."""
+    """Our search beside treequest's, by world and simulations a move."""
     rows = []
     ran = _records("treequest-worlds.csv")
-    for world in dict.fromkeys(row["world"] for row in ran):
-        runs = [row for row in ran if row["world"] == world]
+    for case in dict.fromkeys((row["world"], row["simulations"]) for row in ran):
+        runs = [row for row in ran if (row["world"], row["simulations"]) == case]
         pairs = [(row["ours"] == "True", row["theirs"] == "True") for row in runs]
         rates = [
             write_estimate(proportion(sum(won), len(runs)), "percent")
@@ -188,7 +188,7 @@ def beside_treequest() -> Source:
         ]
         difference = write_estimate(paired_proportions(pairs), "percent")
         times = [_median(runs, column, "µs") for column in ("our_us", "their_us")]
-        rows.append([world, _one(runs, "simulations"), str(len(runs)), *rates, difference, *times])
+        rows.append([*case, str(len(runs)), *rates, difference, *times])
     return Source(
         source=f"By `benchmarks/treequest_worlds.py`. Data: {link('treequest-worlds.csv')}.",
         heads=[
