@@ -2,17 +2,16 @@ r"""Plans a meal in Minecraft, a tidy home and towers of blocks, and writes a pa
 
     python scripts/demo.py [--out FOLDER]
 
-Minecraft's rules taught the first model, those of blocks the third. The second one was taught
-nothing: it only says where things may be, and a search does the rest. On blocks the model takes the
-goal apart, and rules judge and act. The same by hand:
+Minecraft's rules taught the first model, those of blocks the third, and each answers all that its
+planner asks. The second one was taught nothing: it only says where things may be, and a search does
+the rest. The same by hand:
 
     llm-planning run too --task cook-meat --trace demo.jsonl
     llm-planning view demo.jsonl --open
     llm-planning run llm-mcts-plus --set prior=uniform --trace demo-home.jsonl \
         --set goal="put two apples in the fridge and the book on the sofa"
     llm-planning view demo-home.jsonl --open
-    llm-planning run drip-plus --domain blocksworld --set problem=24 --trace demo-blocks.jsonl \
-        --set roles=configs/drip/oracles/manual.yaml
+    llm-planning run drip-plus --domain blocksworld --set problem=24 --trace demo-blocks.jsonl
     llm-planning view demo-blocks.jsonl --open
 """
 
@@ -58,7 +57,6 @@ class Part:
 
 
 GOAL = "put two apples in the fridge and the book on the sofa"
-MANUAL = Path(__file__).parents[1] / "configs" / "drip" / "oracles" / "manual.yaml"
 PARTS = (
     Part(
         "Minecraft",
@@ -78,7 +76,7 @@ PARTS = (
         "demo-blocks",
         "rebuild towers of ten blocks, by DRIP+",
         ("drip-plus", "--domain", "blocksworld"),
-        {"problem": "24", "roles": str(MANUAL)},
+        {"problem": "24"},
     ),
 )
 

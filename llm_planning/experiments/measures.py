@@ -125,8 +125,9 @@ def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference
 
     The interval counts pairs, or the units of the comparison.
 
-    Settings that only one side's planner has or reads are ignored in pairing. There are no pairs
-    while one side has no finished run with a value.
+    Settings that only one side's planner has or reads are ignored in pairing. So is what goes with
+    a compared file: its hash and, if it says who answers the roles, their models. There are no
+    pairs while one side has no finished run with a value.
 
     Args:
         runs: of the table and the column.
@@ -149,7 +150,10 @@ def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference
         for side in sides
     )
     unshared = {field for field in first ^ second if field.startswith("settings.")}
-    fields = sorted((first | second) - unshared - set(comparison.first))
+    compared = {*comparison.first, *(f"{field}_sha256" for field in comparison.first)}
+    if "settings.roles" in compared:
+        compared |= {field for field in first | second if field.startswith("role_models.")}
+    fields = sorted((first | second) - unshared - compared)
     if comparison.unit is not None and comparison.unit not in fields:
         raise MeasureError(f"unit={comparison.unit} is no field of both sides; name one, as seed")
     minuends, subtrahends = (_by_pair(side, fields) for side in sides)

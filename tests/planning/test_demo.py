@@ -77,9 +77,3 @@ def test_the_demo_ends_where_a_run_is_refused(tmp_path, capsys):
         demo.main(["--out", str(tmp_path), "--set", "roles=nowhere.yaml", "--model", "none"])
     assert ended.value.code == 2
     assert "nowhere.yaml" in capsys.readouterr().err
-
-
-def test_the_task_and_the_roles_of_blocks_are_there():
-    blocks = demo.PARTS[2]
-    assert Path(blocks.settings["roles"]).is_file()
-    assert demo.MANUAL.relative_to(Path(demo.__file__).parents[1]).as_posix() in demo.__doc__

@@ -18,7 +18,13 @@ EXPORTS = {
     ("Blocksworld", TAUGHT): "drip-taught",
     ("Blocksworld", MANUAL): "drip-taught",
 }
-DOMAINS = {"Household": "household", "Air travel": "travel", "Text games": "textgame"}
+STUDENTS = {
+    "student, taught journeys": ("llm-mcts-students-travel", "route"),
+    "student, taught flights": ("llm-mcts-students-travel", "flights"),
+    "student, taught products": ("llm-mcts-students-multiplication", "product"),
+    "student, taught products of one digit": ("llm-mcts-students-multiplication", "fact"),
+}
+DOMAINS = {"Household": "household", "Text games": "textgame"}
 PLANNERS = {
     "Tree of Options": ["too"],
     "ToO w/o feasibility check": ["too-no-fc"],
@@ -26,11 +32,18 @@ PLANNERS = {
     "DRIP+ (ours)": ["drip-plus"],
     "LLM-MCTS": ["llm-mcts"],
     "LLM-MCTS+ (ours)": ["llm-mcts-plus"],
-    "L-Policy, L-Model": ["l-policy", "l-model"],
     "MC-DML": ["mc-dml"],
 }
 IN_BLOCKSWORLD = {"DRIP": ["drip"], "Chain of Thought": ["drip-cot"], "ReAct": ["drip-react"]}
 IN_MINECRAFT = {"Chain of Thought": ["cot"]}
+IN_TRAVEL = {"L-Policy": ["l-policy"], "L-Model": ["l-model"]}
+IN_NUMBERS = {"L-Policy": ["l-policy-multiplication"], "L-Model": ["l-model-multiplication"]}
+IN_WORLDS = {
+    "Blocksworld": IN_BLOCKSWORLD,
+    "Minecraft": IN_MINECRAFT,
+    "Air travel": IN_TRAVEL,
+    "Multiplication": IN_NUMBERS,
+}
 
 
 def rows():
@@ -47,10 +60,12 @@ def exported(name):
 
 def recorded(label, world, answerer):
     """The successes of each planner of a row, run by run."""
-    own = {"Blocksworld": IN_BLOCKSWORLD, "Minecraft": IN_MINECRAFT}.get(world, {})
-    for planner in (PLANNERS | own)[label]:
+    for planner in (PLANNERS | IN_WORLDS.get(world, {}))[label]:
         if answerer == RULES:
             name, model, roles = "matrix", "none", "rules"
+        elif answerer in STUDENTS:
+            name, student = STUDENTS[answerer]
+            model, roles = "smollm2-135m-instruct", f"configs/llm_mcts/taught/{student}.yaml"
         else:
             name = EXPORTS[world, answerer]
             model = "smollm2-135m-planner" if answerer == OWN else MODELS[world]
@@ -76,4 +91,4 @@ def test_a_row_is_what_was_recorded(row):
 def test_rules_answer_alone_only_where_no_model_was_taught():
     by_rules = {world for _, world, answerer, _ in rows() if answerer == RULES}
     assert by_rules == DOMAINS.keys()
-    assert not by_rules & MODELS.keys()
+    assert not by_rules & IN_WORLDS.keys()

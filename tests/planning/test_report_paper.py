@@ -608,6 +608,28 @@ def test_a_side_without_results_has_no_pairs_yet(tmp_path, unfinished):
     assert "0 pairs, 2 runs without a partner" in markdown(table, sweep="s", verbose=True)
 
 
+def test_files_of_roles_that_are_compared_may_differ_in_hash_and_models(tmp_path):
+    file = """
+        title: Two oracles
+        columns: [{key: nodes, label: nodes, measure: {mean: metrics.nodes}}]
+        rows: [{label: all, where: {}}]
+        compare:
+          - {column: nodes, first: {settings.roles: a.yaml}, second: {settings.roles: b.yaml}}
+        """
+    results = [
+        result_of(
+            replace(
+                trial_of("cot", roles=f"{name}.yaml", roles_sha256=2 * name, d=d),
+                role_models={"propose": name},
+            ),
+            nodes=nodes,
+        )
+        for name, d, nodes in (("a", 2, 5), ("b", 2, 3), ("b", 1, 9))
+    ]
+    (compared,) = report_of(tmp_path, file, results).differences
+    assert (compared.difference.estimate.value, compared.difference.alone) == (2, 1)
+
+
 def test_sweeps_of_a_table(configs):
     names = ("table9-small.yaml", "table9.yaml", "table9-x.published.yaml", "table99.yaml")
     for name in names:
