@@ -15,6 +15,9 @@ from llm_serving.vllm_engine import VllmEngine
 # On a GPU several engines are open at once, here and in the processes that tests start.
 os.environ.setdefault(SHARE_VARIABLE, "0.15")
 
+# vLLM imports Ray, which reads only then what tests of a Ray of their own want of it.
+os.environ.update({"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"})
+
 # A shell's background jobs ignore Ctrl-C, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -14,13 +14,13 @@ import tempfile
 import threading
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.worker_processes import SAFE_PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -35,13 +35,40 @@ _QUIET: Final = {
 }
 """Ray reads these when it is imported; what the user has set stays."""
 
-_OF_OURS: Final = {
-    # Workers' own children look for no modules in the working directory either.
-    SAFE_PATH: "1",
-    # An engine is meant to fill the machine's memory: no reason to kill it.
-    "RAY_memory_monitor_refresh_ms": "0",
+
+_AT_IMPORT: Final = {
+    "RAY_AUTH_MODE": "token",
+    # Where Ray supports clusters of several machines, it replaces a loopback address by this
+    # machine's address in the network.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
-"""What the processes of a Ray that is started here read when they start."""
+"""What keeps a Ray that is started here to itself, and is read only when Ray is imported."""
+
+
+@cache
+def _kept_to_itself() -> Mapping[str, str]:
+    """What a Ray that is started here reads, and this process, to which Ray gives but one token.
+
+    Raises:
+        RayPoolError: Ray was imported without it.
+    """
+    imported = sys.modules.get("ray") is not None
+    if imported and not _AT_IMPORT.items() <= os.environ.items():
+        raise RayPoolError(
+            "Ray was imported before, perhaps by vLLM, and would be open to others: set "
+            + " and ".join(f"{name}={value}" for name, value in _AT_IMPORT.items())
+            + " before Python starts, or call ray.init() yourself and leave the address out"
+        )
+    return {
+        **_AT_IMPORT,
+        # Ray's own default is one token for all clusters of a user, in a file that all may read.
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        # Workers' own children look for no modules in the working directory either.
+        SAFE_PATH: "1",
+        # An engine is meant to fill the machine's memory: no reason to kill it.
+        "RAY_memory_monitor_refresh_ms": "0",
+    }
+
 
 _LOOPBACK: Final = "127.0.0.1"
 """Where all processes of a Ray that is started here listen."""
@@ -107,7 +134,8 @@ def connect(address: str | None, *, cpus: int) -> Cluster:
     them, which is what keeps none of them behind should this process be killed.
 
     A Ray that is started here listens on loopback alone, answers only who has its token, which
-    nobody is told, and keeps its files where only this user can reach them. Variables of the
+    nobody is told, and keeps its files where only this user can reach them. A process that has
+    started one starts others and joins none: Ray keeps its token for good. Variables of the
     environment are put back when the connection is closed.
 
     Args:
@@ -125,25 +153,16 @@ def connect(address: str | None, *, cpus: int) -> Cluster:
         stack.enter_context(
             _environment({name: os.environ.get(name, value) for name, value in _QUIET.items()})
         )
-        try:
-            import ray
-        except ImportError as error:
-            raise RayPoolError(
-                f"Ray cannot be imported ({error}): pip install 'llm-planning[ray]', "
-                "or run the sweep without Ray"
-            ) from error
-        if not ray.is_initialized():
-            if address is None:
-                _start(ray, cpus=cpus, stack=stack)
-            else:
-                _join(ray, address=address, stack=stack)
-            return Cluster(ray, local=address is None, leaving=stack.pop_all())
-        if address is not None:
-            raise RayPoolError(
-                f"Ray address {address!r}: this process is connected to Ray already; "
-                "leave the address out to use that connection, or call ray.shutdown() before"
-            )
-        return Cluster(ray, local=False, leaving=stack.pop_all())
+        known = sys.modules.get("ray")
+        if known is not None and known.is_initialized():
+            if address is not None:
+                raise RayPoolError(
+                    f"Ray address {address!r}: this process is connected to Ray already; "
+                    "leave the address out to use that connection, or call ray.shutdown() before"
+                )
+            return Cluster(known, local=False, leaving=stack.pop_all())
+        ray = _start(cpus=cpus, stack=stack) if address is None else _join(address, stack=stack)
+        return Cluster(ray, local=address is None, leaving=stack.pop_all())
 
 
 def place(
@@ -176,33 +195,50 @@ def place(
     return count, resources
 
 
-def _join(ray: Any, *, address: str, stack: contextlib.ExitStack) -> None:  # noqa: ANN401
+def _import() -> Any:  # noqa: ANN401
+    try:
+        import ray
+    except ImportError as error:
+        raise RayPoolError(
+            f"Ray cannot be imported ({error}): pip install 'llm-planning[ray]', "
+            "or run the sweep without Ray"
+        ) from error
+    return ray
+
+
+def _join(address: str, *, stack: contextlib.ExitStack) -> Any:  # noqa: ANN401
     """Connects to a cluster that runs, until the stack is closed."""
     _reach(address)
+    ray = _import()
     stack.callback(_shutdown, ray)
     try:
-        _init(ray, address=address)
+        with tempfile.TemporaryDirectory(prefix="llm-planning-") as empty:
+            _init(ray, address=address, empty=empty)
     except Exception as error:  # whatever Ray raises, the address is what a user can change
         raise RayPoolError(
             f"Ray address {address!r}: {error}; versions of Ray and Python must be the "
             "cluster's, and RAY_AUTH_MODE=token must be set if it asks for a token"
         ) from error
+    return ray
 
 
-def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa: ANN401
+def _start(*, cpus: int, stack: contextlib.ExitStack) -> Any:  # noqa: ANN401
     """Starts a cluster that lives until the stack is closed."""
+    stack.enter_context(_environment(_kept_to_itself()))
+    ray = _import()
     # Ray opens to everybody each folder that it makes or is given: only what lies around it counts.
     short = len(tempfile.gettempdir()) <= _LONGEST_FOLDER
     around = tempfile.mkdtemp(prefix="llm-planning-", dir=None if short else "/tmp")
     # A process that is still ending may write into it once more: nothing to wait for.
     stack.callback(shutil.rmtree, around, ignore_errors=True)
     try:
-        stack.enter_context(_token(ray, Path(around) / "token"))
+        os.mkdir(empty := os.path.join(around, "empty"))
         stack.callback(_shutdown, ray)
-        with _loopback_kept(ray), _environment({**_OF_OURS, "RAY_TMPDIR": around}):
+        with _environment({"RAY_TMPDIR": around}):
             _init(
                 ray,
                 address="local",
+                empty=empty,
                 num_cpus=cpus,
                 object_store_memory=_OBJECT_STORE_BYTES,
                 include_dashboard=False,
@@ -212,30 +248,23 @@ def _start(ray: Any, *, cpus: int, stack: contextlib.ExitStack) -> None:  # noqa
             raise RuntimeError(f"it listens on {at}, where others could reach it: use Ray 2.60")
     except Exception as error:
         raise RayPoolError(f"a Ray on this machine does not start: {error}") from error
+    return ray
 
 
-def _init(ray: Any, **options: Any) -> None:  # noqa: ANN401
-    if "://" not in options["address"]:  # a job of Ray's client has no such folders
-        # No public way leaves the working directory out: with a `working_dir` in a runtime
-        # environment, workers would live in a copy of that folder.
-        options["job_config"] = ray.job_config.JobConfig()
-        options["job_config"]._py_driver_sys_path = _Searched()
+def _init(ray: Any, *, address: str, empty: str, **options: Any) -> None:  # noqa: ANN401
+    """Connects.
+
+    Args:
+        empty: a folder from which workers may import whatever they find. Without one they would
+            look into the working directory first, from which anything could be imported in place
+            of the packages that are installed; a job of Ray's client does not.
+    """
+    if "://" not in address:
+        options["runtime_env"] = {"working_dir": empty}
     with _own_sigterm_handler(), warnings.catch_warnings():
         # Ray's own words about an address where nobody answers.
         warnings.simplefilter("ignore")
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
-
-
-class _Searched(list[str]):
-    """Where workers look for modules first: of what Ray adds, the folders where we look too.
-
-    Ray adds the working directory, from which anything could be imported in place of the packages
-    that are installed.
-    """
-
-    def extend(self, folders: Iterable[str]) -> None:
-        """Adds folders."""
-        super().extend(folder for folder in folders if folder in sys.path)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
 
 
 def _shutdown(ray: Any) -> None:  # noqa: ANN401
@@ -244,8 +273,8 @@ def _shutdown(ray: Any) -> None:  # noqa: ANN401
 
 
 @contextlib.contextmanager
-def _environment(values: Mapping[str, str | None]) -> Iterator[None]:
-    """Sets variables of this process and its children, None being none, and puts them back."""
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Sets variables of this process and its children, and puts them back."""
     before = {name: os.environ.get(name) for name in values}
 
     def put(values: Mapping[str, str | None]) -> None:
@@ -260,48 +289,6 @@ def _environment(values: Mapping[str, str | None]) -> Iterator[None]:
         yield
     finally:
         put(before)
-
-
-@contextlib.contextmanager
-def _token(ray: Any, path: Path) -> Iterator[None]:  # noqa: ANN401
-    """Lets this process, and what it starts, give and demand a token that nobody else knows.
-
-    Ray's own default is one token for all clusters of a user, in a file that everybody may read.
-
-    Args:
-        path: of the token's file, in a folder that only this user can enter.
-    """
-
-    def read() -> None:
-        """Makes Ray forget what this process knew of the mode and of the token."""
-        ray._raylet.Config.initialize("")
-        ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
-
-    path.touch(mode=0o600)
-    path.write_text(secrets.token_hex(32), encoding="ascii")
-    ours = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path), "RAY_AUTH_TOKEN": None}
-    try:
-        with _environment(ours):
-            read()
-            yield
-    finally:
-        read()
-
-
-@contextlib.contextmanager
-def _loopback_kept(ray: Any) -> Iterator[None]:  # noqa: ANN401
-    """Keeps Ray from replacing a loopback address by this machine's address in the network.
-
-    It does so wherever it supports clusters of several machines. The variable
-    RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 says the same, but only before Ray is imported.
-    """
-    constants = ray._private.ray_constants
-    own = constants.ENABLE_RAY_CLUSTER
-    constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        constants.ENABLE_RAY_CLUSTER = own
 
 
 @contextlib.contextmanager

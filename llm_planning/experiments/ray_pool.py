@@ -88,6 +88,8 @@ class RayPool:
             max_restarts=0, max_task_retries=0, max_concurrency=_MOST_CALLS, **resources
         )
         self._recipe = recipe
+        # A worker that replaces another works where the first one did.
+        self._folder = os.getcwd()
         self._replacements = replacements
         self._notify = notify
         self._actors: dict[int, Any] = {}
@@ -282,7 +284,7 @@ class RayPool:
 
         name, fruitless = f"worker {slot + 1}", 0
         while True:
-            actor = self._actors[slot] = self._actor.remote(self._recipe)
+            actor = self._actors[slot] = self._actor.remote(self._recipe, self._folder)
             finished = 0
             try:
                 report = await actor.start.remote()

@@ -46,9 +46,15 @@ class Report:
 
 
 class Worker:
-    """One actor: opens a pool by a recipe and runs the trials that it receives."""
+    """One actor: opens a pool by a recipe and runs the trials that it receives.
 
-    def __init__(self, recipe: WorkerRecipe) -> None:
+    Args:
+        folder: where relative paths begin, on machines that have it.
+    """
+
+    def __init__(self, recipe: WorkerRecipe, folder: str) -> None:
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
         self._recipe = recipe
         self._stack = contextlib.ExitStack()
         # The context variables that the recipe sets, such as the games that trials share.

@@ -42,7 +42,7 @@ class StubPool:
 
     async def run(self, trial):
         self.running += 1
-        metrics = {"pid": os.getpid()}
+        metrics = {"pid": os.getpid(), "folder": os.getcwd()}
         try:
             match trial.task.split(" "):
                 case ["die"]:

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -118,6 +119,17 @@ def test_a_ray_that_listens_elsewhere_is_not_used(monkeypatch):
     assert ray_variables() == before
 
 
+def test_a_ray_that_was_imported_as_an_open_one_is_not_started():
+    program = "import ray; from llm_planning.experiments import ray_cluster as cluster; "
+    program += "cluster.connect(None, cpus=1)"
+    given = {**os.environ, "RAY_AUTH_MODE": "disabled"}
+    tried = subprocess.run(
+        [sys.executable, "-c", program], env=given, capture_output=True, text=True, check=False
+    )
+    assert "RayPoolError: Ray was imported before, perhaps by vLLM" in tried.stderr
+    assert "set RAY_AUTH_MODE=token and RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0" in tried.stderr
+
+
 async def test_a_second_connection_is_refused(local_ray):
     with pytest.raises(RayPoolError, match="connected to Ray already"):
         await RayPool.open(recipe=refusing, notify=print, address="auto")
@@ -131,15 +143,18 @@ async def test_engines_that_cannot_be_opened_end_the_pool(local_ray):
     assert "the sweep goes on without it" in messages[0]
 
 
-async def test_workers_import_nothing_from_the_working_directory(local_ray, hostile):
-    look = ray.remote(lambda: (os.getcwd(), sys.path, os.environ["PYTHONSAFEPATH"]))
-    folder, searched, safe = await look.remote()
-    assert folder == str(hostile)
-    assert not {folder, ""} & set(searched)
+async def test_workers_work_here_and_import_nothing_from_here(local_ray, hostile, monkeypatch):
+    look = ray.remote(lambda: (os.listdir(), sys.path, os.environ["PYTHONSAFEPATH"]))
+    found, searched, safe = await look.remote()
+    assert found == []
+    assert not {str(hostile), ""} & set(searched)
     assert safe == "1"
+    monkeypatch.chdir(hostile)
     # A worker is an object of this project's: its process imports the package.
-    async with opened(partial(stubbed, limits=()), workers=1):
-        assert ran(hostile) == []
+    async with opened(partial(stubbed, limits=()), workers=1) as (pool, _):
+        result = await pool.run(task_of("nap 0"))
+    assert result.metrics["folder"] == str(hostile)
+    assert ran(hostile) == []
 
 
 # Sweeps.
