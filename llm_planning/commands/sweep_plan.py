@@ -53,9 +53,16 @@ def list_trials(trials: Sequence[Trial], *, expected: Forecast | None, as_json: 
         }
         say(json.dumps(listing))
         return
-    table = Table(*map(harmless, fields.values()), "tasks", "trials")
+    # A column for each setting would be too narrow to read: a sweep of many planners has dozens.
+    settings = [short for name, short in fields.items() if "." in name]
+    others = [short for name, short in fields.items() if "." not in name]
+    table = Table(*map(harmless, others), *(["settings"] if settings else []), "tasks", "trials")
     for kind in kinds:
-        table.add_row(*("-" if value is None else literal(str(value)) for value in kind.values()))
+        cells = ["-" if kind[name] is None else str(kind[name]) for name in others]
+        if settings:
+            given = (f"{name}={kind[name]}" for name in settings if kind[name] is not None)
+            cells.append(", ".join(given))
+        table.add_row(*map(literal, cells), str(kind["tasks"]), str(kind["trials"]))
     console = SafeConsole()
     console.print(table)
     console.print(f"{len(trials)} trials")

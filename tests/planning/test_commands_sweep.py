@@ -1,6 +1,7 @@
 """`llm-planning sweep`, on scripted answers."""
 
 import csv
+import json
 import os
 import pickle
 import signal
@@ -191,6 +192,25 @@ def test_a_dry_run_lists_and_estimates_and_records_nothing(served, file, tmp_pat
     # Of twelve questions two are in the response cache.
     assert invoke("run", file).exit_code == 0
     assert served.asked == 12
+
+
+def test_a_dry_run_shows_settings_of_many_planners_in_one_column(served, tmp_path):
+    grids = [
+        {"planners": {"cot": {"d": [2, 3]}}},
+        {"planners": {"puct": {"simulations": [20, 30], "moves": [7, 8]}}},
+    ]
+    asked = {"model": "none", "settings": {"roles": "rules"}}
+    sweep = {**asked, "domain": "minecraft", "tasks": "milk-a-cow", "grids": grids}
+    (tmp_path / "wide.yaml").write_text(json.dumps(sweep))
+    result = invoke("run", str(tmp_path / "wide.yaml"), "--dry-run")
+    assert result.exit_code == 0, result.output
+    head, *rows = (row for row in result.stdout.splitlines() if row[0] in "┃│")
+    assert head.replace("┃", " ").split() == ["planner", "settings", "tasks", "trials"]
+    assert [row.split("│")[2].strip() for row in rows[:3]] == [
+        "d=2",
+        "d=3",
+        "moves=7, simulations=20",
+    ]
 
 
 @pytest.mark.parametrize("samples", [(), ("--samples", "0")])
