@@ -71,6 +71,13 @@ def test_rows_are_in_the_order_of_the_sweep(ledger):
     assert ledger.finished() == {trial_number(seed).key for seed in (0, 2, 3)}
 
 
+def test_rows_that_were_read_before_are_not_read_again(ledger):
+    seen = set()
+    for seed in (0, 3, 2):
+        ledger.record(result_of(trial_number(seed)), attempt=1, final=True)
+        assert [row.result.trial.seed for row in ledger.new_rows(seen)] == [seed]
+
+
 def test_failed_attempts_are_counted_until_the_trial_has_its_row(ledger):
     trial, other = trial_number(0), trial_number(1)
     ledger.record(failure_of(trial), attempt=1, final=False)
