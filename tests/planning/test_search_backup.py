@@ -14,6 +14,7 @@ from llm_planning.search import (
     by_means,
     by_softmax,
     by_sums,
+    by_weighted_returns,
     softmax_value,
 )
 
@@ -127,6 +128,17 @@ def test_softmax_backup_credits_earlier_visits_with_the_present_value():
     assert (c.value, a.outcomes["x"].value) == (8.0, 8.0)
     assert a.value == pytest.approx(14 / 3)
     assert root.value == pytest.approx(4.493416, abs=1e-6)
+
+
+def test_weighted_returns_lean_to_the_highest_by_hand():
+    root, edge = Node(), Edge("a")
+    root.edges = [edge]
+    backup = by_weighted_returns(gamma=0.5, temperature=1.0)
+    # R = 1, then 2 + 0.5 · 2 = 3: (1 · e^{-2} + 3) / (e^{-2} + 1) = 3.135335 / 1.135335.
+    walked(backup, root, [(edge, Step("t", 1.0))])
+    walked(backup, root, [(edge, Step("t", 2.0))], 2.0)
+    assert edge.value == pytest.approx(2.761594, abs=1e-6)
+    assert root.value == pytest.approx(2.0)  # the mean
 
 
 def test_another_search_goes_on_with_what_the_last_one_knew():

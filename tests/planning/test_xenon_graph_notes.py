@@ -82,6 +82,16 @@ def test_without_a_trace_nothing_is_noted():
     assert graphs(trace.events) == [known("logs", {}, "predicted")]
 
 
+def test_other_requirements_of_as_many_items_are_noted():
+    knowledge = Knowledge(DependencyGraph(["logs", "planks"]))
+    notes = notes_on(knowledge, ActionMemory(VERBS, x0=1))
+    with recording() as trace:
+        for quantity in (1, 2):
+            knowledge.graph.require("planks", {"logs": quantity})
+            notes.trace_changes()
+    assert graphs(trace.events)[1] == known("planks", {"logs": 2}, "predicted")
+
+
 def agent_on(believed, answers, *, kind=Xenon):
     """An agent whose actions are scripted, and its world of logs, planks and bowls."""
 
