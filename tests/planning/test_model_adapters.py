@@ -150,6 +150,8 @@ MANUAL = Path(__file__).parents[2] / "configs" / "drip" / "oracles" / "manual.ya
         ("drip-plus --domain blocksworld --set roles=rules", "none"),
         ("react --domain blocksworld", DEFAULT_MODEL),
         ("drip-plus --domain minecraft", "smollm2-135m-minecraft"),
+        ("llm-mcts --domain household", "smollm2-135m-household"),
+        ("llm-policy --domain household", "smollm2-135m-household"),
         # This one was taught Tree of Options' roles alone, and passed the gate for them.
         ("too --domain minecraft", "smollm2-135m-planner"),
         ("drip-plus --domain travel", DEFAULT_MODEL),

@@ -144,7 +144,12 @@ TAUGHT: dict[str, TaughtModel] = {
         adapter=Path(__file__).with_name(name),
         licence="Apache-2.0",
     )
-    for name in ("smollm2-135m-planner", "smollm2-135m-blocksworld", "smollm2-135m-minecraft")
+    for name in (
+        "smollm2-135m-planner",
+        "smollm2-135m-blocksworld",
+        "smollm2-135m-minecraft",
+        "smollm2-135m-household",
+    )
 }
 """The small model as this project's worlds taught it, by name.
 
