@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
 ROOMS = {
     "search": ("llm_planning/search/*.py", "tests/planning/test_search*.py"),
-    "scoring": ("serving/llm_serving/scoring*.py", "tests/serving/test_vllm_engine*.py"),
+    "scoring": (
+        "serving/llm_serving/scoring*.py",
+        "tests/serving/test_scoring.py tests/serving/test_vllm_engine.py "
+        "tests/serving/test_model_runners.py",
+    ),
     "ledger": ("llm_planning/experiments/ledger*.py", "tests/planning/test_ledger*.py"),
     "revision": (
         "llm_planning/planners/xenon/algorithm.py llm_planning/planners/xenon/plus.py "
@@ -47,9 +51,6 @@ ROOMS = {
     ),
 }
 """Room -> globs of its sources, and of its tests."""
-
-CHOICE = {"scoring": ("-k", "scor or label or probabilit")}
-"""Room -> words for pytest that choose some of these tests."""
 
 _FLIPS = (
     *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)),
@@ -220,7 +221,8 @@ class Copy:
         with subprocess.Popen(
             [*shlex.split(under), *within, python, "-m", "pytest", *words],
             cwd=self.root,
-            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+            # A path of the caller's would stand before the copy.
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": ""},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -270,9 +272,9 @@ def main() -> int:
         rows = json.loads(options.earlier.read_text())["mutants"]
         before = [Mutant(**{name: row[name] for name in Mutant.__annotations__}) for row in rows]
         drawn = [(mutant, find(renamed(mutant, options.renamed), here)) for mutant in before]
-    files = sorted(str(path.relative_to(tree)) for path in tree.glob(tests))
+    files = [str(path.relative_to(tree)) for glob in tests.split() for path in tree.glob(glob)]
     words = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
-    words += [*CHOICE.get(options.room, ()), *files]
+    words += files
     results: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Copy(tree, Path(folder))
