@@ -67,6 +67,8 @@ def _kept_to_itself() -> Mapping[str, str]:
         SAFE_PATH: "1",
         # An engine is meant to fill the machine's memory: no reason to kill it.
         "RAY_memory_monitor_refresh_ms": "0",
+        # Workers that wait with the working directory in their path would never be used.
+        "RAY_prestart_worker_first_driver": "0",
     }
 
 

@@ -221,8 +221,10 @@ def test_ctrl_c_while_modules_are_imported_ends_it(delay):
         assert process.stderr.readline() == b"ready\n"
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
-    assert process.returncode in {0, 130}  # 0: it was faster
+        out, err = process.communicate(timeout=20)
+    # It may be faster, or be ending: then Python has put the system's own handler back.
+    was_ending = out and process.returncode == -signal.SIGINT
+    assert process.returncode in {0, 130} or was_ending
     assert err in {b"", b"interrupted\n"}
 
 

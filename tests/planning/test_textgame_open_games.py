@@ -1,6 +1,7 @@
 """Which game a task and its settings name; players who share it; what is on disk, and when."""
 
 import asyncio
+import os
 import sqlite3
 from contextlib import AsyncExitStack, contextmanager
 
@@ -325,7 +326,7 @@ async def test_trials_of_a_ray_worker_share_the_games_of_its_pool():
             yield Pool()
 
     opened, closed = [], []
-    worker = Worker(recipe)
+    worker = Worker(recipe, os.getcwd())
     call = asyncio.create_task
     await call(worker.start())
     first, again = [await call(worker.run(None)) for _ in range(2)]
