@@ -116,11 +116,11 @@ def test_a_trace_is_on_the_disk_before_its_row(tmp_path, monkeypatch):
 
 
 def hold_and_fork(folder):
-    """Holds a ledger, and prints the id of a child that outlives this process."""
+    """Holds a ledger, with a child that outlives this process and prints its own id."""
     ledger = Ledger.resume(Path(folder), PROVENANCE)
-    child = os.fork()
-    if child != 0:
-        print(child, flush=True)
+    # The child lets go of the lock before `fork` returns there, so it speaks for itself.
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)
     time.sleep(60)
     ledger.close()
 
