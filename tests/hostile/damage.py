@@ -147,7 +147,7 @@ def _added(text: str) -> Damage:
 
 
 def _recoded(encoding: str) -> Damage:
-    return _spoiled(lambda content, random: content.decode().encode(encoding))
+    return _spoiled(lambda content, random: content.decode(errors="replace").encode(encoding))
 
 
 def table(rows: Iterable[tuple[str, Make]]) -> dict[str, Damage]:

@@ -108,7 +108,8 @@ STREAMS = {
     "reader-slow": '{ "$@"; echo $? >code; } | { sleep 3; cat >/dev/null; }; ' + _CODE,
     "same-stream": '"$@" 2>&1',
     "no-files": 'ulimit -n 24; "$@"',
-    "small-files": 'ulimit -f 1; "$@"',
+    # Python would keep the beginnings of its compiled modules for all that come later.
+    "small-files": 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 "$@"',
     "little-memory": 'ulimit -v 400000; "$@"',
     "language-c": 'LC_ALL=C LANG=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 "$@"',
     "latin-1": 'PYTHONIOENCODING=latin-1 "$@"',

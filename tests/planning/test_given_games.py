@@ -96,3 +96,8 @@ async def test_a_description_that_is_no_games_is_refused_in_one_line(brought):
     with pytest.raises(TextGameError, match=r"quest.z8 cannot be opened .*very game") as error:
         await walked(brought)
     assert "\n" not in str(error.value)
+
+
+async def test_a_path_without_a_name_is_refused_as_every_folder():
+    with pytest.raises(TextGameError, match=r"story file / cannot be read \(Is a directory\)"):
+        await walked("/")

@@ -39,10 +39,10 @@ def textworld_description(file: Path) -> Path | None:
     Raises:
         TextGameError: the game is of a format that is only played by its description.
     """
-    described = file.with_suffix(".json")
     suffix = file.suffix.lower()
     if suffix not in (".z8", *_COMPILED_ANEW):
         return None
+    described = file.with_suffix(".json")
     try:
         content = parse_json(read_regular(described, most=LONGEST_DESCRIPTION))
     except (OSError, ValueError) as error:
