@@ -86,6 +86,18 @@ async def test_a_wrong_reading_changes_one_predicate():
     assert kinds == {(w.thing, *same) for w in TWO for same in ((True, False), (False, True))}
 
 
+async def test_item_by_item_each_predicate_errs_by_itself():
+    changed = []
+    for seed in range(200):
+        read = await oracle(rate=0.5, unit="item", seed=seed)(ASKED)
+        check_goal(read, SEEN)
+        changed.append(tuple(a != b for a, b in zip(TWO, read, strict=True)))
+    for one in ((False, False), (False, True), (True, False), (True, True)):
+        assert 30 <= changed.count(one) <= 70, one  # 50 of 200; 6 is a standard deviation
+    read = await oracle(rate=0.0, unit="item")(ASKED)
+    assert all(a != b for a, b in zip(TWO, read, strict=True))
+
+
 async def test_two_apples_are_only_mistaken_for_what_there_are_two_of():
     goal = (Wanted("plate", "dishwasher", 3),)
     for seed in range(40):
