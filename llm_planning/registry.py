@@ -158,13 +158,19 @@ def every_role() -> frozenset[str]:
 
 
 def asker_of(roles: Collection[str], domain: DomainSpec) -> PlannerSpec:
-    """The planner that asks most of these roles and can plan in a domain; of equals the first.
+    """The planner that asks most of these roles and can plan in a domain.
+
+    Of equals it is the first one whose home the domain is, otherwise the first one: lessons are in
+    the words of the planners at home.
 
     Args:
         roles: which a model was taught.
     """
     fitting = (spec for spec in PLANNERS.values() if not spec.lacks(domain))
-    return max(fitting, key=lambda spec: len({*roles}.intersection(spec.roles)))
+    return max(
+        fitting,
+        key=lambda spec: (len({*roles}.intersection(spec.roles)), spec.home == domain.name),
+    )
 
 
 def exercise_makers(domain: DomainSpec, *, words: Words) -> dict[str, ExerciseMaker]:

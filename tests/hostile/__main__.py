@@ -1,9 +1,12 @@
 """`python -m tests.hostile`: runs cases, prints those that fail and the counts."""
 
 import argparse
+import asyncio
 import sys
 import time
 from collections import Counter
+
+from llm_planning.environments.cooking.domain import Cooking
 
 from .cases import inside, processes
 from .running import Runner, Verdict
@@ -19,6 +22,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", metavar="SUBSTRING", help="of a case's name")
     asked = parser.parse_args()
+    kitchens = Cooking()
+    # To make them takes longer than a case may.
+    asyncio.run(kitchens.meals(seed=0, most=kitchens.settings.games))
     specs = [
         *inside(asked.cases - asked.processes, seed=asked.seed, only=asked.only),
         *processes(asked.processes, seed=asked.seed, only=asked.only),

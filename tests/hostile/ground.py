@@ -298,6 +298,8 @@ class Place:
             "HOME": str(self.home),
             "LLM_PLANNING_CACHE": str(self.cache),
             "TMPDIR": str(self.temporary),
+            # torch makes this folder as soon as it is imported.
+            "TORCHINDUCTOR_CACHE_DIR": str(self.root.with_name("torch")),
             "XDG_CACHE_HOME": str(self.home / ".cache"),
             "HF_HOME": str(self.home / ".hf"),
             "HF_HUB_OFFLINE": "1",

@@ -15,6 +15,7 @@ from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.registry import (
     UnknownNameError,
+    asker_of,
     find_domain,
     find_planner,
     spec_of,
@@ -103,6 +104,15 @@ def test_a_planner_is_refused_where_it_cannot_plan():
         prepare("too", domain="textgame", settings={})
     with pytest.raises(DomainError, match="that has items whose rules are to be learnt"):
         prepare("xenon", domain="textgame", settings={})
+
+
+def test_who_asks_most_of_what_was_taught_is_named():
+    named = {
+        domain: asker_of(["prior"], find_domain(domain)).name
+        for domain in ("textgame", "household", "blocksworld")
+    }
+    assert named == {"textgame": "mc-dml", "household": "llm-mcts", "blocksworld": "puct"}
+    assert asker_of(["decompose", "judge"], find_domain("blocksworld")).name == "drip"
 
 
 def test_a_domain_that_lacks_a_method_is_refused():

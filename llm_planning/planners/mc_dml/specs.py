@@ -40,7 +40,7 @@ class HasWalkthrough(Protocol):
     walkthrough: tuple[str, ...]
 
 
-_Spec = partial(PlannerSpec, paper="MC-DML")
+_Spec = partial(PlannerSpec, paper="MC-DML", home="textgame")
 
 SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
