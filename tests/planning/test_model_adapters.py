@@ -152,6 +152,8 @@ MANUAL = Path(__file__).parents[2] / "configs" / "drip" / "oracles" / "manual.ya
         ("drip-plus --domain minecraft", "smollm2-135m-minecraft"),
         ("llm-mcts --domain household", "smollm2-135m-household"),
         ("llm-policy --domain household", "smollm2-135m-household"),
+        # Text games taught a model, but in the words of `mc-dml --set prior=exact` alone.
+        ("llm-policy --domain textgame", DEFAULT_MODEL),
         # This one was taught Tree of Options' roles alone, and passed the gate for them.
         ("too --domain minecraft", "smollm2-135m-planner"),
         ("drip-plus --domain travel", DEFAULT_MODEL),

@@ -23,7 +23,7 @@ EXPORTS = {
     ("Blocksworld", MANUAL): "drip-taught",
     ("Household", TAUGHT): "llm-mcts-taught-table1",
 }
-GAMES = {"student, taught π": "students/textgame/adapter", NOBODY: "none"}
+GAMES = {"model, taught π": "students/textgame-long/adapter", NOBODY: "none"}
 STUDENTS = {
     "student, taught journeys": ("llm-mcts-students-travel", "route"),
     "student, taught flights": ("llm-mcts-students-travel", "flights"),
@@ -79,6 +79,8 @@ def recorded(label, world, answerer):
             model = "smollm2-135m-planner" if answerer == OWN else MODELS[world]
             roles = "configs/drip/oracles/manual.yaml" if answerer == MANUAL else "llm"
         where = {"planner": planner, "model": model, "settings.roles": roles}
+        if answerer in GAMES and answerer != NOBODY:
+            where["settings.prior_temperature"] = 5  # the paper's
         by_way = {}
         for run in exported(name).select({key: (value,) for key, value in where.items()}).done:
             # A reading of ours has no row, nor has a policy that never draws.

@@ -70,12 +70,14 @@ class TaughtModel:
         base: the model that the adapter changes.
         adapter: the adapter's folder.
         licence: SPDX name of the adapter's licence.
+        default: whether it is the model of its domain if the user names none.
     """
 
     name: str
     base: BundledModel
     adapter: Path
     licence: str
+    default: bool = True
 
     @property
     def kind(self) -> Literal["generator", "encoder"]:
@@ -143,17 +145,20 @@ TAUGHT: dict[str, TaughtModel] = {
         base=_MODELS[0],
         adapter=Path(__file__).with_name(name),
         licence="Apache-2.0",
+        default=default,
     )
-    for name in (
-        "smollm2-135m-planner",
-        "smollm2-135m-blocksworld",
-        "smollm2-135m-minecraft",
-        "smollm2-135m-household",
+    for name, default in (
+        ("smollm2-135m-planner", True),
+        ("smollm2-135m-blocksworld", True),
+        ("smollm2-135m-minecraft", True),
+        ("smollm2-135m-household", True),
+        # It knows one of the ways to ask, which is no planner's default, and one paper's words.
+        ("smollm2-135m-textworld", False),
     )
 }
 """The small model as this project's worlds taught it, by name.
 
-The first one that was taught all roles of a planner in a world is its model there by default.
+The first `default` one that was taught all roles of a planner in a world is its model there.
 """
 
 CATALOGUE: dict[str, CatalogueModel] = {
