@@ -1,6 +1,7 @@
 """Running a case inside this process, or as one; both end in an `Ending`."""
 
 import gc
+import multiprocessing
 import os
 import random
 import resource
@@ -131,12 +132,27 @@ def run_inside(case: Case, captured: Captured) -> Ending:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
     seconds = time.monotonic() - begun
+    _end_children()
     if any(".py" in word for word in case.arguments):
         gc.collect()  # what a user's code left unheard is told now, not in a later case
     out, err = captured.read()
     if raised and not late:
         code = -1
     return Ending(None if late else code, out, err, seconds, "" if late else raised)
+
+
+def _end_children() -> None:
+    """Ends the processes that a case began, as the end of its own process would.
+
+    One that is still starting would miss the folder of its case, and say so in a later case.
+    """
+    from llm_planning.worker_processes import end_workers
+
+    if children := multiprocessing.active_children():
+        end_workers()
+        for child in children:
+            child.kill()
+            child.join()
 
 
 @contextmanager
