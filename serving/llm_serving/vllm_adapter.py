@@ -142,6 +142,8 @@ class VllmCore:
         self.capacity: int = vllm_config.scheduler_config.max_num_seqs
         self.dtype = str(vllm_config.model_config.dtype).removeprefix("torch.")
         second = vllm_config.use_v2_model_runner
+        if not second:
+            self.engine.collective_rpc(_skip_ranks)
         self.runner: Literal["V1", "V2"] = "V2" if second else "V1"
         self.reads_branches = (
             second and "prompt_logprob_token_ids" in SamplingParams.__annotations__
@@ -211,6 +213,26 @@ def _forget_gpus() -> None:
     from vllm.platforms import interface
 
     interface._assigned_physical_gpu_ids = None
+
+
+def _skip_ranks(worker: Any) -> None:  # noqa: ANN401 - a worker of vLLM's
+    """Spares the prompts that are scored the rank of each of their tokens, which no answer says.
+
+    vLLM's model runner V1 counts it over the whole vocabulary.
+    """
+    import torch
+    from vllm.v1.outputs import LogprobsTensors
+
+    gather = worker.model_runner.sampler.gather_logprobs
+
+    def gathered(logprobs: Any, count: int, token_ids: Any) -> Any:  # noqa: ANN401
+        if count:
+            return gather(logprobs, count, token_ids)
+        own = token_ids.unsqueeze(-1)
+        ranks = torch.zeros_like(token_ids)
+        return LogprobsTensors(own.to(torch.int32), logprobs.gather(-1, own), ranks)
+
+    worker.model_runner.sampler.gather_logprobs = gathered
 
 
 def lora_requests(adapters: Mapping[str, Adapter]) -> dict[str, Any]:

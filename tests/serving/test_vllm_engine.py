@@ -62,6 +62,23 @@ async def test_the_answer_is_what_transformers_computes(engine):
     assert list(ours.token_ids) == theirs.tolist()
 
 
+async def test_scoring_counts_no_ranks_in_a_prompt(engine, monkeypatch):
+    from vllm.v1.sample import sampler
+
+    from llm_serving.scoring import tail_scores
+
+    count, rows = sampler.batched_count_greater_than, []
+    monkeypatch.setattr(
+        sampler,
+        "batched_count_greater_than",
+        lambda logprobs, own: rows.append(len(logprobs)) or count(logprobs, own),
+    )
+    prompt, way = engine.encode(ask("Which way?")), engine.own_tokens("up the winding stairs")
+    scored = await tail_scores(engine.submit, prompt, [way], ends=engine.ends)
+    assert scored.logprobs[0] < 0
+    assert set(rows) <= {1}  # the token after it
+
+
 @pytest.mark.slow
 async def test_seeded_draws_after_long_prompts_repeat(engine):
     """More prompt tokens at once than a step takes: vLLM's CPU build dies of a split prompt."""
