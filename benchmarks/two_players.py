@@ -172,10 +172,10 @@ def played(name: str, rule: str, ours: int, seed: int, *, simulations: int) -> P
     return Played(name, rule, ours, seed, simulations, points, *(round(value, 1) for value in us))
 
 
-def rounds(seconds: float, *, simulations: int) -> Iterator[Played]:
+def rounds(seconds: float, *, first: int, simulations: int) -> Iterator[Played]:
     """Plays each game by each rule with each colour, round after round in so much CPU time."""
     end = process_time() + seconds
-    for seed in count():
+    for seed in count(first):
         for name, rule, ours in product(GAMES, RULES, (0, 1)):
             yield played(name, rule, ours, seed, simulations=simulations)
         if process_time() >= end:
@@ -216,6 +216,7 @@ def main() -> None:
     """Plays, and reports."""
     options = parser(__doc__)
     options.add_argument("--minutes", type=float, default=MINUTES, help="of CPU time")
+    options.add_argument("--first", type=int, default=0, help="seed of the first round")
     options.add_argument("--simulations", type=int, default=SIMULATIONS, help="for each move")
     options.add_argument("--csv", type=Path, help="a file that gets a line for each game")
     arguments = options.parse_args()
@@ -224,7 +225,11 @@ def main() -> None:
         lines = csv.writer(file)
         lines.writerow(field.name for field in fields(Played))
         try:
-            for game in rounds(60 * arguments.minutes, simulations=arguments.simulations):
+            for game in rounds(
+                60 * arguments.minutes,
+                first=arguments.first,
+                simulations=arguments.simulations,
+            ):
                 games.append(game)
                 lines.writerow(astuple(game))
                 file.flush()
