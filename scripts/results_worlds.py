@@ -50,11 +50,11 @@ def other_worlds() -> Source:
     )
 
 
-def games(source: str, found: str) -> int:
-    """How many games have a world of which this came; their sizes and versions are not counted."""
+def games(source: str, found: str | None = None) -> int:
+    """How many games have a world of which this came, or any; sizes and versions do not count."""
     prefix = f"{source}:"
     rows = [row for row in _found_worlds() if row["world"].startswith(prefix)]
-    return len({_game(row["world"]) for row in rows if row["found"] == found})
+    return len({_game(row["world"]) for row in rows if found in {None, row["found"]}})
 
 
 def _game(world: str) -> str:
