@@ -1,9 +1,10 @@
 """Trials as coroutines on the engines of this process.
 
-The number of trials in flight follows the engines' load, so that the batch is full and nothing is
-preempted. The rule is that of TCP's congestion control: the limit grows quickly until the first
-sign of overload, falls by a fraction at every sign, and grows slowly again. Signs of overload are
-requests that vLLM preempted, whose work is lost, and requests that pile up outside a full batch.
+The number of trials in flight follows the engines' load, so that the batch is full, nothing is
+preempted, and no trial displaces what another one has in the prefix cache. The rule is that of
+TCP's congestion control: the limit grows quickly until the first sign of overload, falls by a
+fraction at every sign, and grows slowly again. Signs of overload are requests that vLLM preempted,
+whose work is lost, and requests that pile up outside a full batch.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 import functools
 import math
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from llm_planning.experiments.pool import PoolLoad
+from llm_planning.experiments.prefix_room import PrefixRoom
 from llm_planning.experiments.provenance import fixed_texts
 from llm_planning.experiments.trial import TrialResult
 from llm_planning.own_code import OwnCodeError
@@ -88,6 +91,8 @@ class LocalPool:
         self._gauges = tuple(gauges)
         self._trials = 0
         self._before = self._now().past
+        held = min((gauge.load().cache_tokens for gauge in self._gauges), default=0)
+        self._room = PrefixRoom(held) if held else None
         least = min(least, most)
         if self._gauges:
             self._limit = first_limit(least=least, most=most, preempted=self._before.preempted)
@@ -98,7 +103,10 @@ class LocalPool:
 
     @property
     def limit(self) -> int:
-        """Trials that should be in flight now; follows the load of the fullest engine."""
+        """Trials that should be in flight now; follows the load of the fullest engine.
+
+        None is added while one waits for room in the prefix cache.
+        """
         now = time.monotonic()
         if self._gauges and now - self._sampled >= SAMPLE_EVERY:
             self._sampled = now
@@ -109,6 +117,8 @@ class LocalPool:
                 preempted=preempted,
             )
             self._limit = next_limit(self._limit, fullest, trials=self._trials)
+        if self._room is not None and self._room.waiting:
+            return min(self._limit.limit, self._trials)
         return self._limit.limit
 
     def load(self) -> PoolLoad:
@@ -123,9 +133,11 @@ class LocalPool:
             WorkerLostError: the process in which the domain ran is gone.
             OwnCodeError: the user's own code changed after the sweep was read.
         """
+        engines, room = self._engines(trial), self._room
         self._trials += 1
         try:
-            return await run_trial(trial, self._engines(trial), gauges=self._gauges)
+            async with nullcontext(engines) if room is None else room.trial(engines) as asked:
+                return await run_trial(trial, asked, gauges=self._gauges)
         finally:
             self._trials -= 1
 

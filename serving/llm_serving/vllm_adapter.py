@@ -139,6 +139,7 @@ class VllmCore:
             outlines_backend.install(self.engine, ends)
         self.context: int = vllm_config.model_config.max_model_len
         self.block_size: int = vllm_config.cache_config.block_size
+        self.cache_tokens: int = (vllm_config.cache_config.num_gpu_blocks or 0) * self.block_size
         self.capacity: int = vllm_config.scheduler_config.max_num_seqs
         self.dtype = str(vllm_config.model_config.dtype).removeprefix("torch.")
         second = vllm_config.use_v2_model_runner

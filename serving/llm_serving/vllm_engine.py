@@ -197,6 +197,7 @@ class VllmEngine:
             prompt_tokens=self._spent.prompt_tokens,
             cached_tokens=self._spent.cached_tokens,
             written_tokens=self._spent.completion_tokens,
+            cache_tokens=core.cache_tokens,
         )
 
     async def forget_prefixes(self) -> bool:

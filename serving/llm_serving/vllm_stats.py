@@ -19,6 +19,7 @@ class EngineLoad:
         prompt_tokens: read by finished requests since the engine started, cached ones included.
         cached_tokens: of these, taken from the prefix cache.
         written_tokens: written by finished requests since then.
+        cache_tokens: that the KV cache holds; 0 if that is not known.
     """
 
     running: int
@@ -29,6 +30,7 @@ class EngineLoad:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     written_tokens: int = 0
+    cache_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

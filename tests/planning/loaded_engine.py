@@ -10,7 +10,7 @@ class LoadedEngine(ScriptedEngine):
     def __init__(self, script, **options):
         super().__init__(script, **options)
         self.in_flight = self.written = 0
-        self.preempted = 0
+        self.preempted = self.cache_tokens = 0
 
     async def generate(self, request):
         self.in_flight += 1
@@ -30,4 +30,5 @@ class LoadedEngine(ScriptedEngine):
             preempted=self.preempted,
             kv_usage=0.1,
             written_tokens=self.written,
+            cache_tokens=self.cache_tokens,
         )
