@@ -21,7 +21,7 @@ from llm_serving.vllm_engine import VllmEngine
 if TYPE_CHECKING:
     from llm_serving.engine import Engine
 
-TRIALS, TURNS, TOLERANCE, REPEATS = 8, 6, 2e-2, 1
+TRIALS, TURNS, TOLERANCE, REPEATS = 8, 6, 1e-3, 1
 GIB = 0.09
 """Of the KV cache: some 2,100 tokens of this model in float32."""
 
@@ -49,11 +49,11 @@ async def at_once(engine: VllmEngine) -> Answers:
 
 
 async def in_turn(engine: VllmEngine) -> Answers:
-    """Those that began first ask, as long as the cache holds them."""
+    """Those that began first ask, as many as the cache has room for."""
     room = PrefixRoom(engine.load().cache_tokens)
 
     async def paced(number: int) -> list[tuple[float, ...]]:
-        async with room.trial(Engines(engine)) as engines:
+        with room.trial(Engines(engine)) as engines:
             return await trial(engines.default, number)
 
     return await asyncio.gather(*(paced(number) for number in range(TRIALS)))

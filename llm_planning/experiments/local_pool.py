@@ -91,7 +91,7 @@ class LocalPool:
         self._gauges = tuple(gauges)
         self._trials = 0
         self._before = self._now().past
-        held = min((gauge.load().cache_tokens for gauge in self._gauges), default=0)
+        held = self._gauges[0].load().cache_tokens if len(self._gauges) == 1 else 0
         self._room = PrefixRoom(held) if held else None
         least = min(least, most)
         if self._gauges:
@@ -107,6 +107,8 @@ class LocalPool:
 
         None is added while one waits for room in the prefix cache.
         """
+        if self._room is not None and self._room.waiting:
+            return min(self._limit.limit, self._trials)
         now = time.monotonic()
         if self._gauges and now - self._sampled >= SAMPLE_EVERY:
             self._sampled = now
@@ -117,8 +119,6 @@ class LocalPool:
                 preempted=preempted,
             )
             self._limit = next_limit(self._limit, fullest, trials=self._trials)
-        if self._room is not None and self._room.waiting:
-            return min(self._limit.limit, self._trials)
         return self._limit.limit
 
     def load(self) -> PoolLoad:
@@ -136,7 +136,7 @@ class LocalPool:
         engines, room = self._engines(trial), self._room
         self._trials += 1
         try:
-            async with nullcontext(engines) if room is None else room.trial(engines) as asked:
+            with nullcontext(engines) if room is None else room.trial(engines) as asked:
                 return await run_trial(trial, asked, gauges=self._gauges)
         finally:
             self._trials -= 1

@@ -19,7 +19,7 @@ class EngineLoad:
         prompt_tokens: read by finished requests since the engine started, cached ones included.
         cached_tokens: of these, taken from the prefix cache.
         written_tokens: written by finished requests since then.
-        cache_tokens: that the KV cache holds; 0 if that is not known.
+        cache_tokens: how many the KV cache holds; 0 if that is not known.
     """
 
     running: int

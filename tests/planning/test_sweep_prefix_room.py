@@ -1,14 +1,15 @@
-"""Trials in turn, so that the prefix cache holds what each asked before."""
+"""Trials in turn, so that the prefix cache keeps what each asks again."""
 
 import asyncio
+from contextlib import ExitStack
 
 import pytest
 from catalogues import listed
 from loaded_engine import LoadedEngine
 from test_sweep_local_pool import cot
 
-from llm_planning.experiments.local_pool import LocalPool
-from llm_planning.experiments.prefix_room import HELD, PrefixRoom
+from llm_planning.experiments.local_pool import START, LocalPool
+from llm_planning.experiments.prefix_room import HELD, PrefixRoom, common
 from llm_planning.outcome import Outcome
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.roles import Engines
@@ -16,73 +17,125 @@ from llm_planning.specs import planner
 from llm_serving.request import Request, ScoreRequest
 from llm_serving.scripted import ScriptedEngine
 
-LONG = "x" * 40  # of a prompt: 40 tokens of a scripted engine
+LONG = "x" * 40  # 40 tokens of a scripted engine
 
 
 def room_of(tokens):
-    """Room for exactly so many tokens of prompts."""
+    """Room for exactly so many tokens."""
     return PrefixRoom(round(tokens / HELD))
 
 
-async def asked(engines, prompt=LONG):
-    await engines.default.generate(Request(prompt=prompt))
+def engines_of(answer="yes"):
+    return Engines(ScriptedEngine(lambda _: answer))
 
 
-async def settled(task):
+async def asked(engines, prompt, role="r"):
+    await engines.default.generate(Request(prompt=prompt, role=role))
+
+
+async def goes_on(task):
     """Whether a task ends without any other one's help."""
     for _ in range(20):
         await asyncio.sleep(0)
     return task.done()
 
 
-async def test_the_first_trial_asks_whatever_it_holds():
-    async with room_of(10).trial(Engines(ScriptedEngine(lambda _: "yes"))) as engines:
-        await asked(engines)
+@pytest.mark.parametrize(
+    ("one", "other", "length"),
+    [((), (1,), 0), ((1, 2, 3), (1, 2, 3, 4), 3), ((1, 2, 3), (1, 9, 3), 1), ((9,), (1,), 0)],
+)
+def test_a_common_beginning(one, other, length):
+    assert common(one, other) == common(other, one) == length
 
 
-async def test_a_later_one_waits_for_the_end_of_an_earlier_one():
-    room, engines = room_of(100), Engines(ScriptedEngine(lambda _: "yes"))
-    async with room.trial(engines) as first, room.trial(engines) as second:
-        await asked(first)
-        await asked(second)
-        async with room.trial(engines) as third:
-            waits = asyncio.ensure_future(asked(third))
-            assert not await settled(waits)
-            assert room.waiting == 1
-            await asked(second)  # who began earlier goes on meanwhile
-            assert not await settled(waits)
-            await asked(second, prompt="short")  # and makes room by asking for less
-            assert await settled(waits)
-    assert room.waiting == 0
+def test_a_common_beginning_of_any_length():
+    for length in range(40):
+        assert common((*range(length), -1, 5), (*range(length), -2, 5)) == length
+
+
+async def test_the_oldest_trial_never_waits():
+    with room_of(10).trial(engines_of()) as engines:
+        for turn in range(3):
+            await asked(engines, turn * LONG)
+
+
+async def test_a_later_one_waits_until_an_earlier_one_ends():
+    room, engines = room_of(100), engines_of()
+    with room.trial(engines) as second, room.trial(engines) as third:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(_hold(second, third), 0.05)
+        assert room.waiting == 0
+        # Who was cancelled holds nothing, and asks anew.
+        waits = asyncio.ensure_future(asked(third, "b" + 2 * LONG))
+        assert not await goes_on(waits)
+        await asked(second, "a" + 3 * LONG)  # who began earlier goes on meanwhile
+        assert not await goes_on(waits)
+        await asked(second, "other")  # and makes room where it asks for something else
+        assert await goes_on(waits)
+
+
+async def _hold(second, third):
+    await asked(second, "a" + LONG)
+    await asked(second, "a" + 2 * LONG)  # holds 41
+    await asked(third, "b" + LONG)
+    await asked(second, "a" + 3 * LONG)  # holds 81
+    await asked(third, "b" + 2 * LONG)  # 41 more
 
 
 async def test_the_end_of_a_trial_lets_the_next_one_on():
-    room, engines = room_of(40), Engines(ScriptedEngine(lambda _: "yes"))
-    first = room.trial(engines)
-    await asked(await first.__aenter__())
-    async with room.trial(engines) as second:
-        waits = asyncio.ensure_future(asked(second))
-        assert not await settled(waits)
-        await first.__aexit__(None, None, None)
-        assert await settled(waits)
+    room, engines = room_of(60), engines_of()
+    with ExitStack() as earlier:
+        first = earlier.enter_context(room.trial(engines))
+        with room.trial(engines) as second:
+            for turn in (1, 2):
+                await asked(first, "a" + turn * LONG)
+            await asked(second, "b" + LONG)
+            waits = asyncio.ensure_future(asked(second, "b" + 2 * LONG))
+            assert not await goes_on(waits)
+            assert room.waiting == 1
+            earlier.close()
+            assert await goes_on(waits)
 
 
-async def test_scores_wait_as_answers_do():
-    room, engines = room_of(40), Engines(ScriptedEngine(lambda _: "yes"))
-    async with room.trial(engines) as first, room.trial(engines) as second:
-        await asked(first)
-        scores = second.default.score(ScoreRequest(prompt=LONG, choices=("a", "b")))
-        waits = asyncio.ensure_future(scores)
-        assert not await settled(waits)
-        waits.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waits
+async def test_what_all_trials_ask_is_counted_once_and_what_is_asked_once_not_at_all():
+    room, engines = room_of(60), engines_of()
+    with room.trial(engines) as first, room.trial(engines) as second:
+        for trial in (first, second):
+            for question in "abc":
+                await asked(trial, LONG + question)
+        await asked(second, "z" + 9 * LONG)
     assert room.waiting == 0
 
 
+async def test_each_role_goes_on_from_its_own_last_prompt():
+    room, engines = room_of(60), engines_of()
+    with room.trial(engines) as first, room.trial(engines) as second:
+        for turn in (1, 2):
+            await asked(first, "a" + turn * LONG)
+        await asked(second, "b" + LONG, role="one")
+        await asked(second, "b" + 2 * LONG, role="two")
+        waits = asyncio.ensure_future(asked(second, "b" + 2 * LONG, role="one"))
+        assert not await goes_on(waits)
+        waits.cancel()
+
+
+async def test_scores_wait_as_answers_do():
+    room, engines = room_of(60), engines_of()
+    with room.trial(engines) as first, room.trial(engines) as second:
+        for turn in (1, 2):
+            await asked(first, "a" + turn * LONG)
+        await asked(second, "b" + LONG)
+        request = ScoreRequest(prompt="b" + 2 * LONG, role="r", choices=("a", "b"))
+        waits = asyncio.ensure_future(second.default.score(request))
+        assert not await goes_on(waits)
+        waits.cancel()
+        assert await goes_on(waits)
+        assert room.waiting == 0
+
+
 async def test_an_engine_of_several_roles_is_wrapped_once():
-    engine, other = ScriptedEngine(lambda _: "yes"), ScriptedEngine(lambda _: "no")
-    async with room_of(40).trial(Engines(engine, {"a": other, "b": other, "c": engine})) as asking:
+    engine, other = engines_of().default, engines_of("no").default
+    with room_of(40).trial(Engines(engine, {"a": other, "b": other, "c": engine})) as asking:
         assert asking.of("a") is asking.of("b") is not asking.default
         assert asking.of("c") is asking.default
 
@@ -91,25 +144,48 @@ async def test_an_engine_of_several_roles_is_wrapped_once():
 async def talk(run):
     """Three questions, each of which begins with all that was asked before."""
     for turn in range(1, 4):
-        await run.engines.of("decompose").generate(Request(prompt=turn * LONG, role="decompose"))
+        prompt = f"{run.seed}{turn * LONG}"
+        await run.engines.of("decompose").generate(Request(prompt=prompt, role="decompose"))
     return Outcome(success=None, plan=(), metrics={}, trace={}, text="")
 
 
-async def test_a_pool_adds_no_trial_while_one_waits_and_all_of_them_end(monkeypatch):
+async def until(condition):
+    for _ in range(5000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it does not come to that")
+
+
+class StoppingEngine(LoadedEngine):
+    """Answers the third question of trial 0 when it may."""
+
+    def __init__(self, script):
+        super().__init__(script)
+        self.may = asyncio.Event()
+
+    async def generate(self, request):
+        if request.prompt == f"0{3 * LONG}":
+            await self.may.wait()
+        return await super().generate(request)
+
+
+async def test_a_pool_adds_no_trial_while_one_waits(monkeypatch):
     listed(monkeypatch, PLANNERS, "talker", talk)
-    engine = LoadedEngine({"decompose": "yes"}, delay=lambda request: 0.01)
-    engine.cache_tokens = round(250 / HELD)  # two trials of 120 tokens, and not three
+    engine = StoppingEngine({"decompose": "yes"})
+    engine.cache_tokens = round(100 / HELD)  # trial 0 holds 81 of them, trial 1 wants 41
     pool = LocalPool(Engines(engine), most=100, gauges=(engine,))
+    assert pool.limit == START
     world = {"planner": "talker", "domain": "multiplication", "task": "product", "settings": {}}
-    running = [asyncio.ensure_future(pool.run(cot(seed, **world))) for seed in range(4)]
-    limits = []
-    while not all(task.done() for task in running):
-        limits.append(pool.limit)
-        await asyncio.sleep(0.002)
-    results = [task.result() for task in running]
-    assert [result.status for result in results] == ["done"] * 4
-    assert min(limits) <= 3
-    # The first two never wait, and the others are through only after them.
-    last = {seed: result.started + result.seconds for seed, result in enumerate(results)}
-    assert max(last[0], last[1]) < min(last[2], last[3])
-    assert pool.limit > 3
+    first = asyncio.ensure_future(pool.run(cot(0, **world)))
+    await until(lambda: len(engine.requests) == 2)
+    second = asyncio.ensure_future(pool.run(cot(1, **world)))
+    await until(lambda: pool.limit < START)
+    assert pool.limit == 2
+    assert [request.prompt[0] for request in engine.requests] == ["0", "0", "1"]
+    engine.may.set()
+    results = await asyncio.gather(first, second)
+    assert [result.status for result in results] == ["done", "done"]
+    assert [request.prompt[0] for request in engine.requests][3] == "0"
+    assert len(engine.requests) == 6
+    assert pool.limit == START
