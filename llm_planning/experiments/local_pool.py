@@ -91,6 +91,7 @@ class LocalPool:
         self._gauges = tuple(gauges)
         self._trials = 0
         self._before = self._now().past
+        # A room is of one cache; of several engines it is not known here which one a trial fills.
         held = self._gauges[0].load().cache_tokens if len(self._gauges) == 1 else 0
         self._room = PrefixRoom(held) if held else None
         least = min(least, most)

@@ -77,14 +77,14 @@ class PrefixRoom:
             role: that asks.
             prompt: token ids.
         """
+        if number not in self._held:
+            return  # a question that outlives its trial displaces nothing for long
         again = common(prompt, self._last[number].get(role, ()))
         oldest = min(self._last)
         if number != oldest:
             again -= min(again, common(prompt, self._last[oldest].get(role, ())))
         self._last[number][role] = prompt
-        before, self._held[number] = self._held[number], again
-        if again < before:
-            self._wake()
+        self._hold(number, again)
         try:
             while not self._fits(number):
                 waiter = asyncio.get_running_loop().create_future()
@@ -94,11 +94,18 @@ class PrefixRoom:
                 finally:
                     self._waiters.discard(waiter)
         except asyncio.CancelledError:
-            self._held[number] = 0
-            self._wake()
+            if number in self._held:
+                self._hold(number, 0)
             raise
 
+    def _hold(self, number: int, tokens: int) -> None:
+        before, self._held[number] = self._held[number], tokens
+        if tokens < before:
+            self._wake()
+
     def _fits(self, number: int) -> bool:
+        if number not in self._held:
+            return True
         earlier = [tokens for other, tokens in self._held.items() if other < number]
         return not any(earlier) or sum(earlier) + self._held[number] <= self._tokens
 

@@ -59,27 +59,40 @@ async def test_the_oldest_trial_never_waits():
             await asked(engines, turn * LONG)
 
 
-async def test_a_later_one_waits_until_an_earlier_one_ends():
+async def test_a_later_one_waits_for_an_earlier_one():
     room, engines = room_of(100), engines_of()
-    with room.trial(engines) as second, room.trial(engines) as third:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(_hold(second, third), 0.05)
-        assert room.waiting == 0
-        # Who was cancelled holds nothing, and asks anew.
-        waits = asyncio.ensure_future(asked(third, "b" + 2 * LONG))
+    with room.trial(engines) as first, room.trial(engines) as second:
+        for turn in (1, 2, 3):
+            await asked(first, "a" + turn * LONG)  # at last holds 81
+        await asked(second, "b" + LONG)
+        for cancel in (True, False):  # who was cancelled asks anew
+            waits = asyncio.ensure_future(asked(second, "b" + 2 * LONG))
+            assert not await goes_on(waits)
+            assert room.waiting == 1
+            if cancel:
+                waits.cancel()
+                assert await goes_on(waits)
+                assert room.waiting == 0
+        await asked(first, "a" + 3 * LONG)  # who began earlier goes on meanwhile
         assert not await goes_on(waits)
-        await asked(second, "a" + 3 * LONG)  # who began earlier goes on meanwhile
-        assert not await goes_on(waits)
-        await asked(second, "other")  # and makes room where it asks for something else
+        await asked(first, "other")  # and makes room where it asks for something else
         assert await goes_on(waits)
 
 
-async def _hold(second, third):
-    await asked(second, "a" + LONG)
-    await asked(second, "a" + 2 * LONG)  # holds 41
-    await asked(third, "b" + LONG)
-    await asked(second, "a" + 3 * LONG)  # holds 81
-    await asked(third, "b" + 2 * LONG)  # 41 more
+async def test_a_question_that_outlives_its_trial_is_answered():
+    room, engines = room_of(60), engines_of()
+    with room.trial(engines) as first:
+        for turn in (1, 2):
+            await asked(first, "a" + turn * LONG)
+        with room.trial(engines) as second:
+            await asked(second, "b" + LONG)
+            waits = asyncio.ensure_future(asked(second, "b" + 2 * LONG))
+            assert not await goes_on(waits)
+        assert await goes_on(waits)
+        await waits
+        await asked(second, "b" + 3 * LONG)
+        with room.trial(engines) as third:  # for which nothing of the second is held
+            await asked(third, "c")
 
 
 async def test_the_end_of_a_trial_lets_the_next_one_on():
