@@ -11,17 +11,18 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
-from bench_engine import engine, forget, lengths, plain_scores, together
-from harness import AnswersDifferError, Finding, medians, parser, report
+from bench_engine import engine, engine_parser, forget, lengths, plain_scores, together
+from harness import AnswersDifferError, Finding, medians, report
 
 from llm_serving.request import Message
 from llm_serving.scoring import trie_scores
+from llm_serving.vllm_engine import AGREEMENT
 
 if TYPE_CHECKING:
     from llm_serving.scoring import Way
     from llm_serving.vllm_engine import VllmEngine
 
-STATES, TOLERANCE, REPEATS = 8, 2e-2, 3
+STATES, REPEATS = 8, 3
 LONG_WALKS = 60
 """Walks that make a prompt of 1,000 tokens."""
 ROOMS = ("cellar", "kitchen", "attic", "forest", "temple", "gallery", "canyon", "shore")
@@ -82,8 +83,8 @@ async def ours(engine: VllmEngine, way: Way, *, walks: int = 12) -> tuple[Scores
 
 def main() -> None:
     """Compares the numbers, then measures and reports."""
-    arguments = parser(__doc__).parse_args()
-    with engine() as opened:
+    arguments = engine_parser(__doc__).parse_args()
+    with engine(model=arguments.model, dtype=arguments.dtype) as opened:
         arms = {
             "plain": lambda: plain(opened),
             "tail": lambda: ours(opened, opened.fast_scores),
@@ -100,7 +101,7 @@ def main() -> None:
 
         first = {name: run(name) for name in arms}
         gaps = {name: _gap(scores["plain"], scores[name]) for name in ("tail", "trie")}
-        if max(gaps.values()) > TOLERANCE:
+        if max(gaps.values()) > AGREEMENT[opened.identity.dtype]:
             raise AnswersDifferError(f"nats apart from prompt_logprobs: {gaps}")
         seconds = {"plain": first["plain"]} | medians(
             {name: (lambda name=name: run(name)) for name in ("tail", "trie")}, repeats=REPEATS
@@ -127,6 +128,7 @@ def main() -> None:
                 "computed_over_one_forward": computed["tail"] / forwards[12],
                 "long_prompt_tokens": forwards[LONG_WALKS] // STATES,
                 "long_computed_over_one_forward": computed_long / forwards[LONG_WALKS],
+                "dtype": opened.identity.dtype,
                 "way": opened.fast_scores.__name__,
                 "block_size": opened.block_size,
                 "states": STATES,

@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bench_engine import engine, forget, lengths, option_states
-from harness import Finding, parser, report
+from bench_engine import engine, engine_parser, forget, lengths, option_states
+from harness import Finding, report
 
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.planners.tree_of_options.algorithm import Memo, SearchState, TreeOfOptions
@@ -111,8 +111,8 @@ def _measure(opened: VllmEngine, recorder: Recorder, work: Sequence[object], lim
 
 def main() -> None:
     """Measures and reports."""
-    arguments = parser(__doc__).parse_args()
-    with engine() as opened:
+    arguments = engine_parser(__doc__).parse_args()
+    with engine(model=arguments.model, dtype=arguments.dtype) as opened:
         expansions(opened, 2, limit=2)  # compiles every grammar
         together = expansions(opened, EXPANSIONS, limit=EXPANSIONS)
         alone = expansions(opened, ALONE, limit=1)

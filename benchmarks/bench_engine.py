@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import time
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from harness import parser
 
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.execution.option_prompts import NOW, PREDICTED
 from llm_planning.execution.options import OptionState
+from llm_planning.gpu_check.finding import set_vllm_arguments
+from llm_planning.gpu_check.unweighted import SEVEN_BILLION
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.roles import OptionQuestion
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.roles import Engines
 from llm_serving.config import EngineConfig
+from llm_serving.models import resolve
 from llm_serving.scoring import plain_scores as scored_plainly
 from llm_serving.vllm_engine import VllmEngine
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Awaitable, Iterator, Sequence
 
     from llm_serving.config import StructuredBackend
@@ -29,6 +39,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MODEL = "smollm2-135m-instruct"
+SEVEN_B = "7b-unweighted"
+"""Qwen2.5-VL-7B's text layers with random weights, and the bundled model's words."""
+
 OPTIONS = (
     Option("mine", 3, "oak_log"),
     Option("craft", 4, "oak_planks"),
@@ -41,16 +54,56 @@ OPTIONS = (
 )
 
 
-@contextmanager
-def engine(backend: StructuredBackend = "outlines", *, model: str = MODEL) -> Iterator[VllmEngine]:
-    """A model without a response cache; float32, so that batch shapes tip no tie."""
-    opened = VllmEngine(
-        EngineConfig(model=model, dtype="float32", context=8192, structured_backend=backend)
+def engine_parser(description: str | None) -> argparse.ArgumentParser:
+    """Command line of a benchmark whose engine may be another one."""
+    result = parser(description)
+    result.add_argument("--model", default=MODEL, help=f"a model, or {SEVEN_B}; default: {MODEL}")
+    result.add_argument(
+        "--dtype", default="float32", help="of the weights; in float32 batch shapes tip no tie"
     )
-    try:
-        yield opened
-    finally:
-        opened.close()
+    return result
+
+
+@contextmanager
+def engine(
+    backend: StructuredBackend = "outlines", *, model: str = MODEL, dtype: str = "float32"
+) -> Iterator[VllmEngine]:
+    """A model without a response cache."""
+    with TemporaryDirectory() as folder:
+        if model == SEVEN_B:
+            write_seven_b(Path(folder))
+            set_vllm_arguments(load_format="dummy")
+            model = folder
+        opened = VllmEngine(
+            EngineConfig.model_validate(
+                {"model": model, "dtype": dtype, "context": 8192, "structured_backend": backend}
+            )
+        )
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+def copy_words(folder: Path) -> dict[str, Any]:
+    """Copies the bundled model's tokenizer; returns what its configuration says of tokens."""
+    bundled = resolve(MODEL).path
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(bundled / name, folder / name)
+    given = json.loads((bundled / "config.json").read_text(encoding="utf-8"))
+    return {key: given[key] for key in ("vocab_size", "bos_token_id", "eos_token_id")}
+
+
+def write_seven_b(folder: Path) -> None:
+    """Writes everything of a model but its weights."""
+    from safetensors.numpy import save_file
+    from transformers import Qwen2Config
+
+    sizes = {key: value for key, value in SEVEN_BILLION.text.items() if key != "rope_parameters"}
+    config = Qwen2Config(**copy_words(folder) | sizes | {"tie_word_embeddings": False})
+    config.architectures = ["Qwen2ForCausalLM"]
+    config.save_pretrained(folder)
+    save_file({}, folder / "model.safetensors")
 
 
 def option_states(count: int) -> list[OptionState[Any, Any]]:

@@ -10,8 +10,6 @@ it would write, so both plans ask the same questions with the same texts.
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
 import time
 from collections import deque
 from dataclasses import replace
@@ -19,11 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from bench_engine import MODEL, engine, forget, lengths
+from bench_engine import copy_words, engine, forget, lengths
 from harness import AnswersDifferError, Finding, parser, report
 
 from llm_planning.running import plan
-from llm_serving.models import resolve
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
@@ -97,11 +94,6 @@ def random_model(folder: Path) -> None:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    bundled = resolve(MODEL).path
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        shutil.copy(bundled / name, folder / name)
-    given = json.loads((bundled / "config.json").read_text(encoding="utf-8"))
-    kept = ("vocab_size", "max_position_embeddings", "bos_token_id", "eos_token_id")
     torch.manual_seed(0)
     LlamaForCausalLM(
         LlamaConfig(
@@ -110,7 +102,8 @@ def random_model(folder: Path) -> None:
             num_hidden_layers=1,
             num_attention_heads=2,
             num_key_value_heads=1,
-            **{key: given[key] for key in kept},
+            max_position_embeddings=8192,
+            **copy_words(folder),
         )
     ).save_pretrained(folder)
 

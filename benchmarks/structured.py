@@ -11,13 +11,14 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from bench_engine import engine, forget, role_calls, timed, together
-from harness import Finding, parser, report
+from bench_engine import engine, engine_parser, forget, role_calls, timed, together
+from harness import Finding, report
 
 from llm_serving.engine import MeteredEngine
 from llm_serving.vllm_adapter import VllmJob
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from llm_serving.config import StructuredBackend
@@ -63,16 +64,16 @@ async def free(opened: VllmEngine, asked: list[tuple[Request, Completion]]) -> N
 
 
 def measure(
-    backend: StructuredBackend, roles: Sequence[str], *, repeats: int
+    backend: StructuredBackend, roles: Sequence[str], arguments: argparse.Namespace
 ) -> dict[str, dict[str, float]]:
     """Per role: ratio, answers per second, tokens per answer and the first compile's seconds."""
     figures: dict[str, dict[str, float]] = {}
-    with engine(backend) as opened:
+    with engine(backend, model=arguments.model, dtype=arguments.dtype) as opened:
         for role in roles:
             ratios: list[float] = []
             _, first = timed(together(role_calls(opened, role, 1)))
             _, second = timed(together(role_calls(opened, role, 1)))
-            for _ in range(repeats):
+            for _ in range(arguments.repeats):
                 recorder = Recorder(opened)
                 forget(opened)
                 calls = role_calls(recorder, role, IN_FLIGHT)  # type: ignore[arg-type]
@@ -93,13 +94,11 @@ def measure(
 
 def main() -> None:
     """Measures and reports."""
-    options = parser(__doc__)
+    options = engine_parser(__doc__)
     options.add_argument("--repeats", type=int, default=3, help="runs per role, the median counts")
     arguments = options.parse_args()
-    default = measure(DEFAULT, ROLES, repeats=arguments.repeats)
-    by_backend = {DEFAULT: default} | {
-        peer: measure(peer, PEER_ROLES, repeats=arguments.repeats) for peer in PEERS
-    }
+    default = measure(DEFAULT, ROLES, arguments)
+    by_backend = {DEFAULT: default} | {peer: measure(peer, PEER_ROLES, arguments) for peer in PEERS}
     findings = [
         Finding(
             label="constrained over free tokens/s, least of the roles",

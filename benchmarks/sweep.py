@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batching import Recorder, bare
-from bench_engine import MODEL, engine, forget
-from harness import Finding, parser, report
+from bench_engine import MODEL, engine, engine_parser, forget
+from harness import Finding, report
 from rich.console import Console
 
 from llm_planning.environments.minecraft.options.tasks import TASKS
@@ -179,12 +179,12 @@ def run(opened: VllmEngine, chosen: Sequence[Trial], *, least: int, most: int) -
 
 def main() -> None:
     """Measures and reports."""
-    options = parser(__doc__)
+    options = engine_parser(__doc__)
     options.add_argument("--trials", type=int, default=64, help="as a sweep, 64 at most")
     options.add_argument("--alone", type=int, default=8, help="one after the other")
     arguments = options.parse_args()
     every = trials()[: arguments.trials]
-    with engine() as opened:
+    with engine(model=arguments.model, dtype=arguments.dtype) as opened:
         run(opened, every[:2], least=2, most=2)  # compiles every grammar
         together = run(opened, every, least=1, most=256)
         alone = run(opened, every[: arguments.alone], least=1, most=1)
