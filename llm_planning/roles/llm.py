@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -19,6 +19,7 @@ from llm_serving.request import Message, Request, ScoreRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from types import CodeType
 
     from jinja2 import Environment, Template, nodes
 
@@ -58,7 +59,7 @@ class Prompt:
 
     The texts are Jinja2 blocks. The caller chooses the blocks and their order, so two layouts are
     two orders of the same texts. The system message depends on constants alone and is rendered
-    once. The user message is compiled once.
+    once. Texts are compiled once in a process.
 
     Args:
         sources: Jinja2 sources. A block in a later source replaces the block with the same name in
@@ -80,16 +81,12 @@ class Prompt:
         user: Sequence[str],
         constants: Mapping[str, object],
     ) -> None:
-        from jinja2 import TemplateError, nodes
+        from jinja2 import TemplateError
 
+        kept = tuple(sources)
         try:
-            blocks = {
-                block.name: block.body
-                for source in sources
-                for block in _environment().parse(source).find_all(nodes.Block)
-            }
-            self._system = Message("system", _compose(blocks, system, constants).render())
-            self._user = _compose(blocks, user, constants)
+            self._system = Message("system", _composed(kept, tuple(system), constants).render())
+            self._user = _composed(kept, tuple(user), constants)
         except TemplateError as error:
             raise PromptError(f"the template is not valid: {error}") from error
 
@@ -112,12 +109,30 @@ class Prompt:
             ) from error
 
 
-def _compose(
-    blocks: Mapping[str, list[nodes.Node]], order: Sequence[str], constants: Mapping[str, object]
+def _composed(
+    sources: tuple[str, ...], order: tuple[str, ...], constants: Mapping[str, object]
 ) -> Template:
-    """Makes one template of the blocks in this order, with a blank line between them."""
+    from jinja2 import Template
+
+    environment = _environment()
+    code = compiled(sources, order)
+    return Template.from_code(environment, code, environment.make_globals(dict(constants)))
+
+
+@lru_cache(maxsize=1024)
+def compiled(sources: tuple[str, ...], order: tuple[str, ...]) -> CodeType:
+    """One template of the blocks in this order, with a blank line between them.
+
+    Every trial composes the prompts of its roles from the same texts.
+    """
     from jinja2 import nodes
 
+    environment = _environment()
+    blocks: dict[str, list[nodes.Node]] = {
+        block.name: block.body
+        for source in sources
+        for block in environment.parse(source).find_all(nodes.Block)
+    }
     body: list[nodes.Node] = []
     for name in order:
         if name not in blocks:
@@ -126,8 +141,8 @@ def _compose(
             body.append(nodes.Output([nodes.TemplateData("\n\n")]))
         body.extend(blocks[name])
     template = nodes.Template(body, lineno=1)
-    template.set_environment(_environment())
-    return _environment().from_string(template, globals=dict(constants))
+    template.set_environment(environment)
+    return environment.compile(template)
 
 
 def fields_of(question: object) -> dict[str, object]:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from llm_planning.roles import Engines, LlmRole, Prompt, PromptError, gather, metered, usage_by_role
+from llm_planning.roles.llm import compiled
 from llm_serving.errors import AnswerModelError
 from llm_serving.request import Message, Sampling
 from llm_serving.scripted import ScriptedEngine
@@ -70,6 +71,16 @@ def test_later_source_replaces_a_block():
     later = "{% block goal %}Aim: {{ goal }}{% endblock %}"
     prompt = Prompt([SOURCE, later], system=("rules",), user=("goal",), constants={})
     assert prompt.messages({"goal": "win"})[1].content == "Aim: win"
+
+
+def test_prompts_of_the_same_texts_are_compiled_once_and_keep_their_own_constants():
+    given = {"goal": "win", "option": "wait"}
+    compiled.cache_clear()
+    two = a_prompt().messages(given)
+    three = a_prompt(constants={"count": 3}).messages(given)
+    assert compiled.cache_info().misses == len(two)
+    assert two[0] == Message("system", "You choose 2.\n\nBe brief.")
+    assert three[0] == Message("system", "You choose 3.\n\nBe brief.")
 
 
 def test_prompt_does_not_escape_or_evaluate_what_it_is_given():
