@@ -101,12 +101,14 @@ class RoleSources:
     Attributes:
         shares: role x model: the share of right answers.
         kinds: the same for every kind of question.
+        invented: the share of answers that name what does not exist, for every kind.
         confusions: the most frequent wrong answers of each role and model.
         costs: questions, tokens and seconds of each role and model.
     """
 
     shares: Source
     kinds: Source
+    invented: Source
     confusions: Source
     costs: Source
 
@@ -143,18 +145,20 @@ def roles(*names: str) -> RoleSources:
 
     shares: dict[tuple[str, ...], dict[str, Estimate]] = {}
     kinds: dict[tuple[str, ...], dict[str, Estimate]] = {}
+    invented: dict[tuple[str, ...], dict[str, Estimate]] = {}
     for measure in measures:
         shares.setdefault((measure.role,), {})[measure.model] = measure.share
         for aspect, values in measure.splits.items():
             for value, share in values.items():
                 kinds.setdefault((measure.role, aspect, value), {})[measure.model] = share
+        for aspect, values in measure.invented_kinds.items():
+            for value, share in values.items():
+                invented.setdefault((measure.role, aspect, value), {})[measure.model] = share
+    heads = ["role", "aspect", "value", "questions", *models]
     return RoleSources(
         shares=Source(source=source, heads=["role", "questions", *models], rows=by_model(shares)),
-        kinds=Source(
-            source=source,
-            heads=["role", "aspect", "value", "questions", *models],
-            rows=by_model(kinds),
-        ),
+        kinds=Source(source=source, heads=heads, rows=by_model(kinds)),
+        invented=Source(source=source, heads=heads, rows=by_model(invented)),
         confusions=Source(
             source=source,
             heads=["role", "model", "right", "said", "times"],

@@ -121,12 +121,12 @@ class Source:
         )
 
     def having(self, *texts: str) -> Source:
-        """The same with the rows only whose names have one of these texts.
+        """The same with the rows only that have one of these texts in a cell.
 
         Raises:
-            PageError: no row's name has one.
+            PageError: no row has one.
         """
-        rows = [row for row in self.rows if any(text in row[0] for text in texts)]
+        rows = [row for row in self.rows if any(text in cell for text in texts for cell in row)]
         if not rows:
             raise PageError(f"no row with {texts} in: {self.source}")
         return replace(self, rows=rows)
