@@ -27,6 +27,7 @@ from llm_planning.roles import Engines
 from llm_serving.config import EngineConfig
 from llm_serving.models import resolve
 from llm_serving.scoring import plain_scores as scored_plainly
+from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def engine_parser(description: str | None) -> argparse.ArgumentParser:
     result = parser(description)
     result.add_argument("--model", default=MODEL, help=f"a model, or {SEVEN_B}; default: {MODEL}")
     result.add_argument(
-        "--dtype", default="float32", help="of the weights; in float32 batch shapes tip no tie"
+        "--dtype",
+        default="auto" if on_gpu() else "float32",
+        help="of the weights; default: auto on a GPU, else float32, where batch shapes tip no tie",
     )
     return result
 
