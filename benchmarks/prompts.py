@@ -16,13 +16,14 @@ from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.execution.options import OptionState
 from llm_planning.planners.tree_of_options.roles import OptionQuestion, OptionRoles
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
-from llm_planning.roles.llm import compiled
+from llm_planning.roles.llm import compiled, parsed
 
 if TYPE_CHECKING:
     from llm_planning.roles import RoleSpec
     from llm_planning.roles.llm import Prompt
 
 TRIALS, REPEATS = 20, 9
+ROLES = ("propose", "feasibility", "repair", "dynamics", "reward", "termination")
 
 
 def composed() -> list[Prompt]:
@@ -31,9 +32,9 @@ def composed() -> list[Prompt]:
 
 
 def specs() -> list[RoleSpec[Any, Any]]:
-    """The roles of Tree of Options."""
-    roles = OptionRoles(Minecraft(), FeasibleSearchSettings(), seed=0)
-    return list(roles.by_name().values())
+    """The roles that Tree of Options asks."""
+    by_name = OptionRoles(Minecraft(), FeasibleSearchSettings(), seed=0).by_name()
+    return [by_name[name] for name in ROLES]
 
 
 def messages() -> list[object]:
@@ -51,15 +52,21 @@ def trials(*, anew: bool) -> float:
     begun = time.perf_counter()
     for _ in range(TRIALS):
         if anew:
-            compiled.cache_clear()
+            forget()
         composed()
     return time.perf_counter() - begun
+
+
+def forget() -> None:
+    """Nothing is kept any more."""
+    compiled.cache_clear()
+    parsed.cache_clear()
 
 
 def main() -> None:
     """Compares the messages, then measures and reports."""
     arguments = parser(__doc__).parse_args()
-    compiled.cache_clear()
+    forget()
     first = messages()
     if messages() != first:
         raise AnswersDifferError("a kept template writes another message")

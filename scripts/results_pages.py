@@ -133,7 +133,7 @@ def roles(*names: str) -> RoleSources:
         return [
             [
                 *what,
-                # Every model is asked the same questions.
+                # Models that left out the same are asked the same questions.
                 str(max(share.n for share in of.values())),
                 *(
                     write_estimate(of[model], "percent") if model in of else NOTHING

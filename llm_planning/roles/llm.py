@@ -127,12 +127,7 @@ def compiled(sources: tuple[str, ...], order: tuple[str, ...]) -> CodeType:
     """
     from jinja2 import nodes
 
-    environment = _environment()
-    blocks: dict[str, list[nodes.Node]] = {
-        block.name: block.body
-        for source in sources
-        for block in environment.parse(source).find_all(nodes.Block)
-    }
+    blocks = parsed(sources)
     body: list[nodes.Node] = []
     for name in order:
         if name not in blocks:
@@ -141,8 +136,20 @@ def compiled(sources: tuple[str, ...], order: tuple[str, ...]) -> CodeType:
             body.append(nodes.Output([nodes.TemplateData("\n\n")]))
         body.extend(blocks[name])
     template = nodes.Template(body, lineno=1)
-    template.set_environment(environment)
-    return environment.compile(template)
+    template.set_environment(_environment())
+    return _environment().compile(template)
+
+
+@lru_cache(maxsize=256)
+def parsed(sources: tuple[str, ...]) -> Mapping[str, list[nodes.Node]]:
+    """Blocks by name; one in a later source replaces the one before."""
+    from jinja2 import nodes
+
+    return {
+        block.name: block.body
+        for source in sources
+        for block in _environment().parse(source).find_all(nodes.Block)
+    }
 
 
 def fields_of(question: object) -> dict[str, object]:

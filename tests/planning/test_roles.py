@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from llm_planning.roles import Engines, LlmRole, Prompt, PromptError, gather, metered, usage_by_role
-from llm_planning.roles.llm import compiled
+from llm_planning.roles.llm import compiled, parsed
 from llm_serving.errors import AnswerModelError
 from llm_serving.request import Message, Sampling
 from llm_serving.scripted import ScriptedEngine
@@ -81,6 +81,7 @@ def test_prompts_of_the_same_texts_are_compiled_once_and_keep_their_own_constant
     assert compiled.cache_info().misses == len(two)
     assert two[0] == Message("system", "You choose 2.\n\nBe brief.")
     assert three[0] == Message("system", "You choose 3.\n\nBe brief.")
+    assert two[1] == three[1] == Message("user", "Goal: win\n\nOption: wait")
 
 
 def test_prompt_does_not_escape_or_evaluate_what_it_is_given():
@@ -147,7 +148,7 @@ def test_role_refuses_an_answer_without_bounds():
 
 
 async def test_role_costs_little():
-    """What does not change is made once: a tenth of what a role made for each question costs."""
+    """What does not change is made once: a tenth of what a role of new words costs."""
     engine = ScriptedEngine({"judge": YES})
     role = a_role(engine)
     question = Question("win", "wait")
@@ -159,6 +160,8 @@ async def test_role_costs_little():
         return (time.process_time() - start) / calls
 
     async def anew():
+        compiled.cache_clear()
+        parsed.cache_clear()
         await a_role(engine)(question)
 
     await role(question)
