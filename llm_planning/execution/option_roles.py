@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from llm_planning.roles.seeing import See
 
 PROPOSER_TEMPERATURE = 0.2
-"""The temperature of who proposes options. Every other role is greedy (Section 4.1)."""
+"""The temperature of who proposes options, one by one or as the whole plan of a Chain of Thought.
+Every other role is greedy (ToO, Section 4.1)."""
 
 MOST_PROPOSED = 8
 """The most options of a right proposal. The planner takes the first k."""

@@ -105,27 +105,25 @@ async def test_react_thinks_and_acts_until_it_says_the_end():
         "apply": SCRIPT["apply"],
     }
     engine = ScriptedEngine(script)
-    outcome = await run("drip-react", FIGURE_3, engine=engine, roles="llm")
+    outcome = await run("drip-react", FIGURE_3, engine=engine, roles="llm", end="said")
     assert outcome.success is True
     assert outcome.metrics["ending"] == "goal"
     last = engine.requests[-1].prompt[1].content
     assert last.startswith(f"Goal: {FIGURE_3.goal}\n\nActions so far:\nstack r o\nunstack blocks r")
     assert last.endswith(FIGURE_3.describe(state("y-r-o b")))
-    tested = await run(
-        "drip-react", FIGURE_3, engine=ScriptedEngine(script), roles="llm", end="tested"
-    )
+    tested = await run("drip-react", FIGURE_3, engine=ScriptedEngine(script), roles="llm")
     assert tested.plan == outcome.plan
 
 
 async def test_react_that_says_the_end_too_early_fails_and_one_that_tests_does_not(tmp_path):
     roles = roles_file(tmp_path, act={"rate": 0.0, "mistakes": ["dropped"]})
-    outcome = await run("drip-react", FIGURE_3, roles=roles)
+    outcome = await run("drip-react", FIGURE_3, roles=roles, end="said")
     assert (outcome.success, outcome.plan, outcome.metrics["ending"]) == (False, (), "goal")
     assert (outcome.metrics["failure"], outcome.metrics["wrong_act"]) == ("action", 1)
-    tested = await run("drip-react", FIGURE_3, roles=roles, end="tested", moves=4)
+    tested = await run("drip-react", FIGURE_3, roles=roles, moves=4)
     assert (tested.success, tested.metrics["ending"]) == (False, "moves")
     roles = roles_file(tmp_path, act={"rate": 0.5, "mistakes": ["dropped"]})
-    tested = await run("drip-react", FIGURE_3, roles=roles, end="tested")
+    tested = await run("drip-react", FIGURE_3, roles=roles)
     assert tested.success is True
 
 

@@ -319,7 +319,7 @@ def test_the_source_gives_the_same_trials_again(load, tmp_path):
 def test_settings_are_shared_but_a_trial_is_its_own_json(load):
     first, second = load(two="{planners: cot, tasks: cook-meat, seeds: 2}").trials
     first.to_json()["settings"]["d"] = 99
-    assert second.settings["d"] == 12
+    assert second.settings["d"] == 32
 
 
 def test_a_sweep_s_name_is_read_without_looking_anything_up(tmp_path):

@@ -1,10 +1,10 @@
 """The baselines of the paper: ReAct, and two that plan in one answer, from the initial state alone.
 
-    drip-react      a thought and an action in turn, on the state that the actuator gives. A model
-                    writes an action of the domain's language, or says that it is at the end
-                    (Section 4.1.2), and the role `apply` acts, as for DRIP. The fair end is the one
-                    that DRIP+ has: a test. (`react` of every domain chooses among listed actions,
-                    in the real world, until that is at its goal.)
+    drip-react      a thought and an action in turn (Section 4.1.2), on the state that the actuator
+                    gives. A model writes an action of the domain's language, and the role `apply`
+                    acts, as for DRIP. The goal is tested, as Section 4.2.1 does in Minecraft;
+                    with `end=said` the model says the end instead. (`react` of every domain
+                    chooses among listed actions, in the real world.)
     drip-cot        Chain of Thought in Blocksworld (Section 4.1.2): the plan is judged as DRIP's
                     own, carried out whole
     plan-and-solve  what the paper calls CoT in Minecraft (Section 4.2.1): steps are carried out in
@@ -29,15 +29,12 @@ from llm_planning.planners.drip.roles import NextAction
 
 if TYPE_CHECKING:
     from llm_planning.execution.episode import Execution
+    from llm_planning.execution.option_settings import OneAnswerSettings
     from llm_planning.execution.options import OptionDomain
     from llm_planning.execution.whole_plans import WrittenPlan
     from llm_planning.planners.drip.acting import Ending
     from llm_planning.planners.drip.roles import DripDomain
-    from llm_planning.planners.drip.settings import (
-        OneAnswerSettings,
-        PlanAndSolveSettings,
-        ReactSettings,
-    )
+    from llm_planning.planners.drip.settings import PlanAndSolveSettings, ReactSettings
     from llm_planning.specs import Run
 
 

@@ -10,6 +10,7 @@ from llm_planning.execution.option_settings import (
     POLICY_ROLES,
     Execution,
     ExecutionSettings,
+    OneAnswerSettings,
     PromptSettings,
     ReasonSettings,
 )
@@ -79,16 +80,6 @@ class ActingSettings(CarryingSettings):
     votes: int = Field(1, ge=1, le=25)
 
 
-class OneAnswerSettings(PromptSettings):
-    """Settings of a planner that plans in one answer.
-
-    Attributes:
-        d: the most steps of the plan. The paper states none.
-    """
-
-    d: int = Field(32, ge=1, le=32)
-
-
 class PlanAndSolveSettings(CarryingSettings, OneAnswerSettings):
     """Settings of Plan-and-Solve.
 
@@ -151,13 +142,13 @@ class ReactSettings(ActingSettings):
     """Settings of ReAct.
 
     Attributes:
-        end: `said` ends the plan when the role says that the goal is reached, as in the paper;
-            `tested` when it is reached in the state.
+        end: `tested` ends the plan when the goal is reached in the state, as in Minecraft (Section
+            4.2.1); `said` when the role says so. For Blocksworld the paper names no end.
         moves: the most askings for an action.
     """
 
     # It is not asked to judge, and the world itself says what programs did.
     read_when: ClassVar[ReadWhen] = {"votes": [when("execution", "direct"), by_fallible("apply")]}
 
-    end: Literal["said", "tested"] = "said"
+    end: Literal["tested", "said"] = "tested"
     moves: int = Field(70, ge=1)

@@ -6,14 +6,13 @@ from functools import partial
 from typing import Final
 
 from llm_planning.domain import Decomposes, NamesOptions, Succeeds
-from llm_planning.execution.option_settings import POLICY_ROLES
+from llm_planning.execution.option_settings import POLICY_ROLES, OneAnswerSettings
 from llm_planning.planners.drip.baselines import chain_of_thought, plan_and_solve, react
 from llm_planning.planners.drip.exercises import subtask_exercises
 from llm_planning.planners.drip.plus import drip_as_read, drip_plus
 from llm_planning.planners.drip.settings import (
     DripPlusSettings,
     DripSettings,
-    OneAnswerSettings,
     PlanAndSolveSettings,
     ReactSettings,
 )

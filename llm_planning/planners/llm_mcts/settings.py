@@ -1,7 +1,7 @@
 """Settings of LLM-MCTS, of the policy alone, and of LLM-MCTS+.
 
-Defaults are the paper's where it states them (Algorithm 1, Section 2, Appendix E), and those of the
-authors' published code where it does not.
+Defaults are the paper's where it states them (Algorithm 1, Section 2, Appendix E), but for `prior`
+and `interpretation`, and those of the authors' published code where it does not.
 """
 
 from __future__ import annotations

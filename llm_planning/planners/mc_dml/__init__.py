@@ -16,6 +16,6 @@ memory ℳ_c). If nothing of value is found, a deeper tree is grown (dynamic pru
 It plans in any world that does not hide its state. A text game says itself what it is about; of any
 other world, the goal is told where a game lists the player's belongings (`roles.observe`).
 
-Source: "Monte Carlo Planning with Large Language Model for Text-Based Game Agents". docs/mc_dml.md
+Source: "Monte Carlo Planning with Large Language Model for Text-Based Games". docs/mc_dml.md
 has what the paper leaves open, and what differs.
 """

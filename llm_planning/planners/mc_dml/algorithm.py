@@ -16,7 +16,7 @@ answers of several simulations in flight take.
 
 MaxDepthReached() of line 6 is read as Appendix B's number of simulations: 50 |𝒜(s_0)| a tree.
 
-Source: "Monte Carlo Planning with Large Language Model for Text-Based Game Agents".
+Source: "Monte Carlo Planning with Large Language Model for Text-Based Games".
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from llm_planning.execution.option_settings import (
     EXECUTION_ROLES,
     Execution,
     ExecutionSettings,
+    OneAnswerSettings,
 )
 from llm_planning.roles import RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
@@ -28,6 +29,10 @@ class OptionSettings(ExecutionSettings):
     """Settings of every planner of the paper."""
 
     known_roles = (*ROLES, "decompose", *EXECUTION_ROLES)
+
+
+class ChainOfThoughtSettings(OneAnswerSettings, OptionSettings):
+    """Settings of Chain of Thought."""
 
 
 class OptionSearchSettings(OptionSettings):

@@ -32,6 +32,7 @@ from llm_planning.planners.tree_of_options.baselines import (
 from llm_planning.planners.tree_of_options.plus import too_plus
 from llm_planning.planners.tree_of_options.settings import (
     ROLES,
+    ChainOfThoughtSettings,
     FeasibleSearchSettings,
     FeasibleUnpredictedSettings,
     OptionSearchSettings,
@@ -99,7 +100,7 @@ SPECS: Final[tuple[PlannerSpec, ...]] = (
     _Spec(
         name="cot",
         summary="Chain of Thought: one answer breaks the goal down into options",
-        settings=OptionSettings,
+        settings=ChainOfThoughtSettings,
         run=chain_of_thought,
         roles=("decompose", *EXECUTION_ROLES),
         needs=(NamesOptions,),

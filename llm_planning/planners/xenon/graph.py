@@ -281,9 +281,9 @@ def _upto_iron(stick: int, iron: int) -> tuple[tuple[str, str, int], ...]:
     )
 
 
-# The printed steps for the diamond gather 2 iron ore, but its header and the pickaxe need 3. Those
-# for the golden sword craft 5 sticks, which gives 8, but its header says 7. Here both counts are
-# the headers'.
+# The printed steps for the diamond craft 5 sticks and smelt 2 iron; its header says 6 and 3, and
+# the pickaxe takes 3. Those for the golden sword craft 5 sticks, but its header says 7. Here these
+# counts are the headers'. Sticks come by fours, so 5, 6 and 7 are the same two crafts.
 PLANS = (
     HumanPlan("iron_sword", (*_upto_iron(5, 2), ("craft", "iron_sword", 1))),
     HumanPlan(
