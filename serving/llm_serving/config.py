@@ -59,7 +59,7 @@ class EngineConfig(BaseModel):
             `strftime_now`, such as 2026-11-25, is the date that it writes as today's; without it
             that is 2024-07-26.
         structured_backend: what enforces constrained answers; one backend per engine. "auto" is
-            the one that `benchmarks/structured.py` measured fastest on the device's kind.
+            the one that `benchmarks/structured.py` measured fastest on a CPU; no GPU was measured.
         scoring: how exact log-probabilities of action strings are computed; "auto" takes the
             faster, "tail", if it agrees with "trie" on the first prompt that is scored.
         eager: run without compiled graphs: always so on a CPU; on a GPU, for a quick start.
