@@ -58,7 +58,7 @@ def grid(tmp_path, monkeypatch):
                 "planners": "xenon",
                 "domain": "minecraft-goals",
                 "tasks": "all",
-                "settings": {"save": "~/.profile"},
+                "settings": {"roles": "rules", "save": "~/.profile"},
             },
             "the setting save=~/.profile writes a file",
             "'~/.profile'",
