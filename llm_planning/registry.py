@@ -78,8 +78,10 @@ class Table(Generic[SpecT]):
         else:
             packages = self._packages()
             if name not in packages:
-                known = (*self._ours, *packages)
-                raise UnknownNameError(f"unknown {self._kind} {name!r}; {remedy(name, known)}")
+                instead = remedy(name, (*self._ours, *packages))
+                if name.endswith(".py"):
+                    instead = f"write {name}:NAME, with a name that the file has"
+                raise UnknownNameError(f"unknown {self._kind} {name!r}; {instead}")
             entry, source = packages[name], self.source(name)
             label = f"{name} ({entry.value}{f' of {source.origin}' if source else ''})"
             try:

@@ -60,7 +60,11 @@ SetOption = Annotated[
     ),
 ]
 ListOption = Annotated[
-    bool, typer.Option("--list", help="List the planners; with PLANNER, its tasks and settings.")
+    bool,
+    typer.Option(
+        "--list",
+        help="List the planners, or those that fit --domain; with PLANNER, its tasks and settings.",
+    ),
 ]
 TraceOption = Annotated[
     Path | None,
