@@ -197,6 +197,9 @@ def test_no_model_is_refused_where_it_must_answer(load, tmp_path):
     assert len(load(fine=text % ("puct: {prior: uniform}", "")).trials) == 2
     assert len(load(fine=text % ("react: {}", f", role_models: {{think: {MODEL}}}")).trials) == 2
     assert len(load(fine=text % ("react: {}", ", exclude: {planner: react}")).trials) == 1
+    # XENON asks nobody about what it knows, such as what a log takes.
+    knows = "{planners: xenon, domain: minecraft-items, tasks: all, model: none}"
+    assert load(fine=knows).trials
 
 
 @pytest.mark.parametrize(("exclude", "left"), EXCLUSIONS)

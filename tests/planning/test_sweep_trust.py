@@ -58,7 +58,7 @@ def grid(tmp_path, monkeypatch):
                 "planners": "xenon",
                 "domain": "minecraft-goals",
                 "tasks": "all",
-                "settings": {"roles": "rules", "save": "~/.profile"},
+                "settings": {"save": "~/.profile"},
             },
             "the setting save=~/.profile writes a file",
             "'~/.profile'",
