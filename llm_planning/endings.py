@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from llm_planning.interrupts import INTERRUPTED, was_interrupted
+from llm_planning.own_code import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,8 +38,6 @@ TRACEBACK: Final = "LLM_PLANNING_TRACEBACK"
 FAILED: Final = 1
 REFUSED: Final = 2
 BUG: Final = 70
-
-_OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels", "llm_base"})
 
 
 class UsageError(ValueError):
@@ -116,11 +115,6 @@ def _lost_output() -> OSError | None:
             os.close(nowhere)
         return error
     return None
-
-
-def is_ours(error: BaseException) -> bool:
-    """Whether an error's class is one of this project's, and so its message is for users."""
-    return type(error).__module__.partition(".")[0] in _OURS
 
 
 def remedy_of(error: BaseException) -> str:

@@ -57,6 +57,16 @@ NO_PLAN: Final = "no plan"
 """In the place of such a class where no plan can reach the goal, which is no failure."""
 
 
+def score_text(score: float, most: float | None) -> str:
+    """A score in words, such as `1 point` or `3 of 10 points`.
+
+    Args:
+        most: points that can be had; None or 0 if that is not known.
+    """
+    of_most = f" of {most:g}" if most else ""
+    return f"{score:g}{of_most} point{'' if (most or score) == 1 else 's'}"
+
+
 def without_plan(reason: str, traits: Mapping[str, Any]) -> Outcome:
     """The outcome of a problem that has no plan."""
     metrics = {**traits, "failure": NO_PLAN, "failure_cause": reason}

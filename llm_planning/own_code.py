@@ -17,6 +17,7 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"(?P<file>.+\.py):(?P<member>[A-Za-z_]\w*)")
 
-# These packages never belong to a user's file, even one in the root of this project's sources.
+# Errors of these packages are meant for users. They never belong to a user's file, even one in the
+# root of this project's sources.
 _OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels", "llm_base"})
 
 _LONGEST = 1 << 24
@@ -61,6 +63,29 @@ def describe_error(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:
         return type(error).__name__
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether an error's class is one of this project's, and so its message is for users."""
+    return type(error).__module__.partition(".")[0] in _OURS
+
+
+def locate_error(error: BaseException, names: Iterable[str]) -> str:
+    """`describe_error` behind the place in a user's own code where the error was raised.
+
+    The place is the last line in a file of the names, as FILE has it there; without one, the last
+    line anywhere, with its module. An error that crossed a process has no place.
+    """
+    files = {str(code_file(name)): name.rpartition(":")[0] for name in names}
+    lines = [
+        (frame.f_code.co_filename, frame.f_globals.get("__name__"), number)
+        for frame, number in traceback.walk_tb(error.__traceback__)
+    ]
+    theirs = [line for line in lines if line[0] in files] or lines
+    if not theirs:
+        return describe_error(error)
+    file, module, number = theirs[-1]
+    return f"{files.get(file, module)}, line {number}: {describe_error(error)}"
 
 
 def code_file(name: str) -> Path | None:

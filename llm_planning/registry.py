@@ -11,12 +11,14 @@ import hashlib
 import inspect
 import re
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
+from pydantic_core import to_jsonable_python
 
 from llm_planning.domain import Domain, DomainError
 from llm_planning.environments.catalogue import DOMAINS
@@ -76,8 +78,10 @@ class Table(Generic[SpecT]):
         else:
             packages = self._packages()
             if name not in packages:
-                known = (*self._ours, *packages)
-                raise UnknownNameError(f"unknown {self._kind} {name!r}; {remedy(name, known)}")
+                instead = remedy(name, (*self._ours, *packages))
+                if name.endswith(".py"):
+                    instead = f"write {name}:NAME, with a name that the file has"
+                raise UnknownNameError(f"unknown {self._kind} {name!r}; {instead}")
             entry, source = packages[name], self.source(name)
             label = f"{name} ({entry.value}{f' of {source.origin}' if source else ''})"
             try:
@@ -138,6 +142,21 @@ def never_read(planner: object) -> frozenset[str]:
     """
     spec = PLANNERS.get(str(planner))
     return spec.never_read if spec else frozenset()
+
+
+@cache
+def defaults_of(planner: str) -> Mapping[str, object]:
+    """Key -> default of a planner's own settings, as trials have them.
+
+    Args:
+        planner: its name in trials. Of one that is not of this project nothing is known, as its
+            code is not loaded for that.
+    """
+    spec = PLANNERS.get(planner)
+    defaults: dict[str, object] = {}
+    if spec is not None:
+        defaults = to_jsonable_python(spec.settings.read({}).to_json())
+    return defaults
 
 
 def why_named_unfit(planner: str, domain: str) -> str | None:

@@ -313,6 +313,24 @@ def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
     return any(settings.assignment.of(role) == "llm" for role in settings.models_roles(spec.roles))
 
 
+def why_unanswered(spec: PlannerSpec, chosen: Chosen) -> str | None:
+    """Why no run without a model can end, in one line; None if one can, or if nobody knows.
+
+    None if rules or another model answer a role: the others may not be asked then. With a uniform
+    π a planner may ask nobody. One with a profile (XENON's) may know all that an item takes. Of a
+    planner that is not of this project nothing is known.
+    """
+    settings = chosen.planner
+    if spec.source or not (spec.roles and isinstance(settings, RoleSettings)):
+        return None
+    if settings.profile is not None or chosen.to_json().get("prior") == "uniform":
+        return None
+    answerers = map(settings.assignment.of, settings.models_roles(spec.roles))
+    if any(answerer != "llm" for answerer in answerers):
+        return None
+    return f"the model 'none' answers no questions: name a model that does{_or_rules(spec)}"
+
+
 def fitting_domains(spec: PlannerSpec) -> Iterator[DomainSpec]:
     """This project's own domains that a planner can plan in, loaded one by one; its home first."""
     known = sorted(DOMAINS, key=lambda name: name != spec.home)
@@ -385,6 +403,11 @@ async def plan(
     from llm_planning.notebook import display
     from llm_planning.watching import spent, watched
 
+    if not isinstance(problem, str | Domain | None):
+        raise DomainError(
+            f"{problem!r} is neither a task's name nor a domain: give an instance of a subclass of "
+            "`Domain`"
+        )
     chosen = settings or {}
     find = (
         partial(prepare_with, planner, problem, settings=chosen)

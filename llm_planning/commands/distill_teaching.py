@@ -26,9 +26,9 @@ from llm_planning.distill.tokens import LessonTokenizer
 from llm_planning.distill.training import Recipe, shares_right, train
 from llm_planning.distill.trie import LONGEST_ROW, LONGEST_ROW_ON_GPU
 from llm_planning.endings import UsageError, refusing
-from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.interrupts import heard_while_loading
 from llm_planning.names import remedy
+from llm_planning.planners.any_domain.exercises import why_none
 from llm_planning.registry import exercise_makers, find_domain
 from llm_planning.roles.exercises import (
     GENERAL_WORDS,
@@ -356,10 +356,7 @@ def _makers(domain: str, lessons: LessonOptions, settings: Mapping[str, object])
         spec = find_domain(domain).under(settings).holding_out(lessons.hold_out or ())
         by_role = exercise_makers(spec, words="taught")
         if not by_role:
-            able = (spec.name for spec in DOMAINS.values() if exercise_makers(spec, words="taught"))
-            raise UsageError(
-                f"{domain} knows no right answers, so nothing can be taught; see {', '.join(able)}"
-            )
+            raise UsageError(f"nothing can be taught in {domain}: {why_none(spec)}")
         if lessons.traces:
             by_role |= _by_traces(domain, by_role, lessons)
     for role in lessons.roles:

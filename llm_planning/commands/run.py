@@ -17,7 +17,7 @@ from llm_planning.commands.options import (
     named_path,
     read_pairs,
 )
-from llm_planning.endings import UsageError, is_ours, refusing
+from llm_planning.endings import UsageError, refusing
 from llm_planning.model_configs import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -60,7 +60,11 @@ SetOption = Annotated[
     ),
 ]
 ListOption = Annotated[
-    bool, typer.Option("--list", help="List the planners; with PLANNER, its tasks and settings.")
+    bool,
+    typer.Option(
+        "--list",
+        help="List the planners, or those that fit --domain; with PLANNER, its tasks and settings.",
+    ),
 ]
 TraceOption = Annotated[
     Path | None,
@@ -194,9 +198,7 @@ def _own_failures(prepared: Prepared) -> Iterator[None]:
     Raises:
         OwnCodeError: the code raised an error of a class that is not this project's.
     """
-    import traceback
-
-    from llm_planning.own_code import OwnCodeError, code_file, describe_error
+    from llm_planning.own_code import OwnCodeError, is_ours, locate_error
     from llm_planning.running import source_of
 
     try:
@@ -204,11 +206,8 @@ def _own_failures(prepared: Prepared) -> Iterator[None]:
     except Exception as error:
         if not source_of(prepared.spec, prepared.domain) or is_ours(error):
             raise
-        files = {str(code_file(name)) for name in (prepared.spec.name, prepared.domain.name)}
-        frames = traceback.extract_tb(error.__traceback__)
-        theirs = [frame for frame in frames if frame.filename in files] or frames
-        where = f"{theirs[-1].filename}, line {theirs[-1].lineno}"
-        raise OwnCodeError(f"{where}: {describe_error(error)}") from error
+        names = prepared.spec.name, prepared.domain.name
+        raise OwnCodeError(locate_error(error, names)) from error
 
 
 @contextlib.contextmanager

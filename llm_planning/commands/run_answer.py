@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_base.terminal import SafeConsole, literal, say
+from llm_planning.outcome import score_text
 from llm_planning.roles.oracles import oracle_lines
 from llm_serving.request import Usage
 
@@ -164,8 +165,7 @@ class Answer:
         verdict = "The goal is reached" if success else "The goal is not reached"
         facts = [f"{steps} {'step' if steps == 1 else 'steps'}"] if steps else []
         if (score := metrics.get("score")) is not None:
-            most = metrics.get("max_score")
-            facts.append(f"{score:g}{f' of {most:g}' if most else ''} points")
+            facts.append(score_text(score, metrics.get("max_score")))
         if (optimum := metrics.get("optimum")) is not None:
             facts.append(f"the fewest are {optimum}")
         if metrics.get("minutes"):

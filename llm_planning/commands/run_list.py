@@ -14,6 +14,7 @@ from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.registry import (
     UnknownNameError,
     domains,
+    find_domain,
     find_planner,
     planners,
 )
@@ -60,14 +61,16 @@ def _listed(
     """The columns and the rows of a list."""
     if planner is None:
         others = list(_of_packages(domains))
+        world = None if domain is None else find_domain(domain)
         rows = [
             {
                 "paper": spec.paper,
                 "name": spec.name,
-                "domains": ", ".join(_domains_of(spec, others)),
+                "domains": ", ".join(_domains_of(spec, others)) if world is None else world.name,
                 "summary": spec.summary,
             }
             for spec in (*PLANNERS.values(), *_of_packages(planners))
+            if world is None or not spec.lacks(world)
         ]
         return ("name", "domains", "summary"), rows
     return ("kind", "name", "default"), _tasks_and_settings(find_planner(planner), domain)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_base.terminal import SafeConsole, complain
 from llm_planning.commands.options import ExecutorKind
-from llm_planning.endings import UsageError, is_ours
+from llm_planning.endings import UsageError
 from llm_planning.experiments.display import Display
 from llm_planning.experiments.executors import (
     Answers,
@@ -28,6 +28,7 @@ from llm_planning.experiments.progress_file import ProgressFile
 from llm_planning.experiments.provenance import collect_provenance
 from llm_planning.experiments.trial import Trial
 from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c
+from llm_planning.own_code import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -86,8 +86,8 @@ def view(
     on standard error. Of a sweep's folder, the pages are the sweep's own and those of some trials:
     the first of every planner and task, then the second, and so on.
 
-    With --live, a sweep that runs is shown at a link that works once, for a browser of this machine
-    and until Ctrl-C.
+    With --live, a sweep that runs is shown at a link that every browser of this machine can open,
+    until Ctrl-C.
 
     Exits with 1 if a trace or a sweep cannot be read; with 2 if a page cannot be written there.
     """

@@ -218,11 +218,12 @@ class _Product:
         Clauses that exclude a trial are added to `matched`.
 
         Raises:
-            SweepConfigError: a setting has an impossible value.
+            SweepConfigError: a setting has an impossible value, or a model must answer and none is
+                named.
         """
         cells = [(row, *cell) for row in self.rows for cell in self._settings(row)]
         for model, others in itertools.product(self.models, self.role_models):
-            for row, settings, filed, text, covering in cells:
+            for row, settings, filed, unanswered, text, covering in cells:
                 roles = {
                     role: name
                     for role, name in sorted({**filed, **others}.items())
@@ -234,6 +235,8 @@ class _Product:
                 for task in row.tasks:
                     excluding = [clause for clause in here if _has(clause.task, task)]
                     for seed in self._seeds(excluding):
+                        if unanswered and not engines:
+                            raise SweepConfigError(f"{row.where}: {unanswered}")
                         trial = Trial(
                             planner=row.spec.name,
                             domain=row.domain.name,
@@ -280,9 +283,10 @@ class _Product:
 
     def _settings(
         self, row: Row
-    ) -> Iterator[tuple[dict[str, Json], dict[str, str], str, list[Clause]]]:
-        """A planner's combinations, each with its models, text and clauses that may exclude it.
+    ) -> Iterator[tuple[dict[str, Json], dict[str, str], str | None, str, list[Clause]]]:
+        """A planner's combinations, each with what `trials` needs to know of it.
 
+        That is: settings, models of roles, why it needs a model, text, clauses that may exclude it.
         A combination that is excluded for every task, model and seed need not be possible.
         """
         clauses = [clause for clause in self.clauses if _has(clause.planner, row.spec.name)]
@@ -296,8 +300,8 @@ class _Product:
                 not (clause.model or clause.role_models or clause.task or clause.seed)
                 for clause in covering
             )
-            full, models = ({}, {}) if whole else row.read(given)
-            yield full, models, json.dumps(full, sort_keys=True), covering
+            full, models, unanswered = ({}, {}, None) if whole else row.read(given)
+            yield full, models, unanswered, json.dumps(full, sort_keys=True), covering
 
     def _seeds(self, excluding: Sequence[Clause]) -> Iterable[int]:
         if not excluding:

@@ -22,6 +22,7 @@ from llm_planning.running import (
     find_where,
     fitting_domains,
     models_of_roles,
+    why_unanswered,
 )
 from llm_planning.settings import SettingsError, UnreadSettingError
 from llm_planning.specs import FOREIGN, check_task, choose, known_keys
@@ -54,8 +55,8 @@ class Row:
         for values in itertools.product(*(entry.value for entry in self.settings.values())):
             yield dict(zip(self.settings, values, strict=True))
 
-    def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, str]]:
-        """The settings of a combination, with defaults, and the models that they give to roles."""
+    def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, str], str | None]:
+        """A combination's settings with defaults, its roles' models, and why it needs a model."""
         try:
             chosen = choose(self.spec, self.domain, given)
             models = models_of_roles(self.spec, chosen)
@@ -69,7 +70,7 @@ class Row:
                     f"{self.settings[key].where}: {quote(value)} is {kind_of(value)}, but {key} of "
                     f"{self.spec.name} is {kind_of(full[key])}: write {quote(full[key])}"
                 )
-        return full, models
+        return full, models, why_unanswered(self.spec, chosen)
 
     def _impossible(self, given: Mapping[str, Json], error: SettingsError) -> SweepConfigError:
         """The error to show, at the setting that is impossible on its own, if there is one."""

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from llm_base.quoting import quote
-from llm_planning.experiments.runs import Runs, distinct, is_trial_field
+from llm_planning.experiments.runs import SETTINGS, Runs, at_defaults, distinct, is_trial_field
 from llm_planning.experiments.statistics import (
     Counts,
     Estimate,
@@ -125,9 +125,10 @@ def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference
 
     The interval counts pairs, or the units of the comparison.
 
-    Settings that only one side's planner has or reads are ignored in pairing. So is what goes with
-    a compared file: its hash and, if it says who answers the roles, their models. There are no
-    pairs while one side has no finished run with a value.
+    Settings that only one side's planner has or reads are ignored in pairing, and so are those that
+    all runs leave at their own planner's default. So is what goes with a compared file: its hash
+    and, if it says who answers the roles, their models. There are no pairs while one side has no
+    finished run with a value.
 
     Args:
         runs: of the table and the column.
@@ -149,11 +150,13 @@ def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference
         {field for record, _ in side for field in record if is_trial_field(field)} - _unread(side)
         for side in sides
     )
-    unshared = {field for field in first ^ second if field.startswith("settings.")}
+    unshared = {field for field in first ^ second if field.startswith(SETTINGS)}
+    records = [record for side in sides for record, _ in side]
+    usual = {field for field in first & second if at_defaults(field, records)}
     compared = {*comparison.first, *(f"{field}_sha256" for field in comparison.first)}
     if "settings.roles" in compared:
         compared |= {field for field in first | second if field.startswith("role_models.")}
-    fields = sorted((first | second) - unshared - compared)
+    fields = sorted((first | second) - unshared - usual - compared)
     if comparison.unit is not None and comparison.unit not in fields:
         raise MeasureError(f"unit={comparison.unit} is no field of both sides; name one, as seed")
     minuends, subtrahends = (_by_pair(side, fields) for side in sides)
@@ -165,7 +168,7 @@ def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference
 def _unread(side: Sequence[tuple[RunRecord, float]]) -> set[str]:
     """The fields of settings that no planner of a side reads."""
     planners = {record["planner"] for record, _ in side}
-    return {f"settings.{key}" for key in frozenset.intersection(*map(never_read, planners))}
+    return {f"{SETTINGS}{key}" for key in frozenset.intersection(*map(never_read, planners))}
 
 
 def _difference(

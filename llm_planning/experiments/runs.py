@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.names import remedy
+from llm_planning.registry import defaults_of
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ Where: TypeAlias = "Mapping[str, tuple[Any, ...]]"
 """Field -> the values that a selected run may have."""
 
 TRIAL_FIELDS = ("planner", "domain", "task", "model", "seed")
-_OF_TRIAL = ("role_models.", "settings.")
+SETTINGS = "settings."
+"""Begins the names of the fields that are settings."""
+_OF_TRIAL = ("role_models.", SETTINGS)
 _SPENT = (
     "calls",
     "tokens",
@@ -123,8 +126,9 @@ def is_trial_field(field: str) -> bool:
 def varying(records: Iterable[RunRecord]) -> tuple[str, ...]:
     """The planner and the fields of trials that vary, without task and seed.
 
-    A setting that only some planners have does not vary by that; a role's own model does. The hash
-    of what another setting names varies with that setting, and is left out.
+    A setting that only some planners have does not vary by that, nor by the defaults of different
+    planners (`at_defaults`); a role's own model does. The hash of what another setting names varies
+    with that setting, and is left out.
     """
     records = list(records)
     values: dict[str, set[str]] = {}
@@ -138,8 +142,21 @@ def varying(records: Iterable[RunRecord]) -> tuple[str, ...]:
         field
         for field, some in values.items()
         if field == "planner"
-        or len(some) > 1
+        or (len(some) > 1 and not at_defaults(field, records))
         or (field.startswith("role_models.") and any(field not in record for record in records))
+    )
+
+
+def at_defaults(field: str, records: Iterable[RunRecord]) -> bool:
+    """Whether a field is a setting that every record with it leaves at its own planner's default.
+
+    The defaults are those of today, and only of this project's planners.
+    """
+    key = field.removeprefix(SETTINGS)
+    return field != key and all(
+        key in (known := defaults_of(record["planner"])) and record[field] == known[key]
+        for record in records
+        if field in record
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
-from llm_planning.own_code import describe_error
+from llm_planning.own_code import describe_error, is_ours, locate_error
 from llm_planning.trace_file import encode_trace, outcome_json
 from llm_serving.request import Usage
 
@@ -138,13 +138,15 @@ class TrialResult:
         events: Sequence[Event] = (),
     ) -> Self:
         """The result of a trial that raised an error."""
+        names = trial.planner, trial.domain
+        theirs = trial.source and not is_ours(error)
         return cls(
             trial=trial,
             status="failed",
             usage=usage or {},
             events=events,
             trace={"raised": "".join(traceback.format_exception(error)).splitlines()},
-            error=describe_error(error),
+            error=locate_error(error, names) if theirs else describe_error(error),
             started=started,
             seconds=seconds,
         )

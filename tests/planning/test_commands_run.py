@@ -196,6 +196,7 @@ def test_code_of_the_user_s_own_that_fails_is_told_with_its_place(opened, tmp_pa
             "cot has no such role; known: code, complete, decompose",
         ),
         (("cot", "--domain", "minecaft"), "minecraft"),
+        (("cot", "--domain", "mine.py"), "unknown domain 'mine.py'; write mine.py:NAME"),
         (("cot", "--set", "roles=nowhere.yaml"), "neither llm nor rules"),
     ],
 )
@@ -256,6 +257,15 @@ def test_lists():
     # What is filled in is nothing to set; a trial's key still has it.
     assert not any(row["name"] == "roles_sha256" for row in rows)
     assert {"kind": "setting", "name": "roles", "default": "llm"} in rows
+
+
+def test_a_domain_lists_the_planners_that_fit_it():
+    rows = answer("run", "--list", "--domain", "multiplication")
+    assert {row["domains"] for row in rows} == {"multiplication"}
+    names = {row["name"] for row in rows}
+    assert {"uct", "l-model-multiplication"} <= names
+    assert not {"too", "drip", "l-model"} & names
+    assert "did you mean multiplication" in refused("run", "--list", "--domain", "multiplicatio")
 
 
 def test_what_packages_announce_is_listed(tmp_path, monkeypatch):

@@ -28,7 +28,7 @@ from llm_serving.models import read_adapter, read_card, resolve
 
 MODEL = "smollm2-135m-instruct"
 
-NO_RULES = f"{Path(__file__).parent / 'any_domain_worlds.py'}:Corridor"
+WORLDS = Path(__file__).parent / "any_domain_worlds.py"
 """A world without rules."""
 
 
@@ -183,7 +183,12 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
     ("arguments", "says"),
     [
         (["minecraft"], "--out is missing"),
-        ([NO_RULES, "--out", "out"], "any_domain_worlds.py:Corridor knows no right answers"),
+        (
+            [f"{WORLDS}:Corridor", "--out", "out"],
+            "any_domain_worlds.py:Corridor: its rules know no right answers; add `feasible`, "
+            "`advise`, `success` as plain methods",
+        ),
+        ([f"{WORLDS}:Tiger", "--out", "out"], "any_domain_worlds.py:Tiger: it hides its state"),
         (["minecarft", "--out", "out"], "minecraft"),
         (["minecraft", "--out", "out", "--role", "propse"], "propose"),
         (["minecraft", "--out", "out", "--hold-out", "comPass"], "cannot hold out 'comPass'"),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from report_ledgers import result_of, trial_of
 
-from llm_planning.experiments.runs import result_record, runs_of, swept, trial_record
+from llm_planning.experiments.runs import result_record, runs_of, swept, trial_record, varying
 from llm_planning.experiments.summary import leads
 
 
@@ -80,6 +80,24 @@ def test_runs_that_cannot_be_paired_say_why():
     runs = runs_of(result_record(result, attempts=1) for result in listed)
     (lead,) = leads(runs, by=("planner", "settings.weights"))
     assert lead.reason == "they differ in a setting that is a list"
+
+
+@pytest.mark.parametrize(("attempts", "pairs"), [(2, 4), (3, 0)])
+def test_the_defaults_of_different_planners_leave_trials_alike(attempts, pairs):
+    records = [
+        result_record(result_of(trial, success=True), attempts=1)
+        for seed in range(4)
+        for trial in (
+            trial_of("drip", seed=seed, attempts=1),
+            trial_of("drip-plus", seed=seed, attempts=attempts),
+        )
+    ]
+    (lead,) = leads(runs_of(records), by=("planner",))
+    assert (lead.difference.estimate.n, lead.difference.alone) == (pairs, 8 - 2 * pairs)
+    # What somebody has set is named; only a planner of the user's own has no known default.
+    assert ("settings.attempts" in varying(records)) == (attempts == 3)
+    own = [{**record, "planner": f"own.py:{record['planner'][:4]}"} for record in records]
+    assert "settings.attempts" in varying(own)
 
 
 def test_a_group_with_few_trials_does_not_lead():

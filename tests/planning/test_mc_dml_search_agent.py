@@ -15,6 +15,7 @@ from llm_planning.environments.textgame.snapshot_game import SnapshotGame
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.execution.decisions import ActionStatistics
 from llm_planning.execution.episode import Episode, Move
+from llm_planning.outcome import score_text
 from llm_planning.planners.mc_dml.playing import format_searches, game_outcome, play_by_search
 from llm_planning.planners.mc_dml.roles import GameAsking, Observation, trajectory_of
 from llm_planning.roles import RoleSettings
@@ -87,6 +88,7 @@ async def test_the_outcome_of_a_game():
         *("seconds_engine", "seconds_valid_actions", "seconds_simulation", "interpreter_steps")
     }
     assert outcome.text == "tables\n\ngraph: 2 of 10 points, failure"
+    assert [score_text(1.0, None), score_text(0.0, 1)] == ["1 point", "0 of 1 point"]
 
 
 async def test_a_game_without_points_has_no_normalised_score():

@@ -17,6 +17,7 @@ from llm_planning.registry import find_planner, spec_of
 from llm_planning.roles import Engines, metered
 from llm_planning.running import (
     find_where,
+    plan,
     prepare,
     prepare_with,
     run_planner,
@@ -24,6 +25,7 @@ from llm_planning.running import (
 from llm_planning.settings import Settings, SettingsError
 from llm_planning.specs import UnknownTaskError, planner, why_unfit
 from llm_planning.trace import recording
+from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.request import Request
 from llm_serving.scripted import ScriptedEngine
 
@@ -91,6 +93,11 @@ async def test_a_domain_that_is_open_is_taken_as_it_is():
         prepare_with(MAPPED, Line(), settings={})
 
 
+async def test_a_problem_is_a_name_or_an_open_domain():
+    with pytest.raises(DomainError, match=r"Line'> is neither a task's name nor a domain: give an"):
+        await plan(echo, Line, engine=Engines(EncoderEngine()))
+
+
 async def test_an_open_domain_has_the_names_that_a_sweep_would_give_it():
     prepared = prepare_with("uct", Minecraft(task="cook-meat"), settings={})
     assert (prepared.domain.name, prepared.task) == ("minecraft", "cook-meat")
@@ -106,8 +113,10 @@ def test_where_a_planner_cannot_plan_is_said_in_one_way():
     message = "planner mapped needs a domain that has a map; line does not"
     assert why_unfit(MAPPED, line) == message
     assert why_unfit(echo, line) is None
-    with pytest.raises(DomainError, match=f"{message}: docs/extending.md says how to add `map`"):
+    with pytest.raises(DomainError, match=f"{message}: it lacks `map`"):
         prepare(MAPPED, domain=line, settings={})
+    with pytest.raises(DomainError, match=r": docs/extending\.md says how to add `grammar`, `st"):
+        prepare("too", domain=line, settings={})
     with pytest.raises(DomainError, match="planner mapped needs a domain: name one"):
         prepare(MAPPED, settings={})
     with pytest.raises(UnknownTaskError, match="unknown task 'lift' of line; did you mean left"):

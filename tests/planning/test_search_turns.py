@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 from any_domain_worlds import Corridor, run
-from command_line import invoke
+from command_line import invoke, refused
 from search_worlds import exported, walked
 
-from llm_planning.domain import Domain, DomainError, Step, Turns
+from llm_planning.domain import Domain, Step, Turns
 from llm_planning.environments.bridges.openspiel_games import OpenSpielGame
 from llm_planning.planners.any_domain.search_agents import DomainModel, against_best
 from llm_planning.search import (
@@ -21,6 +21,7 @@ from llm_planning.search import (
     search,
     select_by_uct,
 )
+from llm_planning.settings import SettingsError
 from llm_serving.scripted import ScriptedEngine
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
@@ -321,7 +322,7 @@ async def test_the_prior_is_asked_in_the_place_of_whoever_moves():
 
 
 async def test_a_world_without_turns_is_refused():
-    with pytest.raises(DomainError, match=r"takes turns with an opponent.*leave out against"):
+    with pytest.raises(SettingsError, match=r"takes turns with an opponent.*leave out against"):
         await run("uct", Corridor(), against="best")
 
 
@@ -389,9 +390,13 @@ async def test_the_tree_of_a_game_is_kept():
 )
 def test_opponents_that_cannot_be_searched(name, why):
     with pytest.raises(
-        DomainError, match=rf"against=best .*{re.escape(name)} {why}.*; leave out against"
+        SettingsError, match=rf"against=best .*{re.escape(name)} {why}.*; leave out against"
     ):
         against_best(OpenSpielGame(name, sight="full"), 1.0)
+
+
+def test_an_opponent_whom_nobody_has_is_a_setting_that_is_not_possible():
+    assert "leave out against" in refused("run", "uct", "--model", "none", "--set", "against=best")
 
 
 def test_by_its_name():

@@ -4,6 +4,7 @@ import json
 import textwrap
 
 import pytest
+from command_line import refused
 
 from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.experiments import grid
@@ -96,7 +97,7 @@ def test_a_model_s_file_that_is_edited_makes_other_trials(load, tmp_path, monkey
 
 
 def test_the_engine_without_a_model_has_no_configuration(load):
-    (trial,) = load(without=GOOD + "model: none").trials
+    (trial,) = load(without=GOOD + "model: none\nsettings: {roles: rules}").trials
     assert (trial.model, trial.engines) == ("none", {})
 
 
@@ -173,13 +174,32 @@ EXCLUSIONS = [
 
 @pytest.mark.parametrize("written", ["None", "none"])
 def test_no_model_is_one_model_however_it_is_written(load, written):
-    text = f"{{planners: too, tasks: cook-meat, role_models: {{dynamics: {written}}}, model: "
+    text = (
+        "{planners: too, settings: {roles: rules}, tasks: cook-meat, "
+        f"role_models: {{dynamics: {written}}}, model: "
+    )
     (right,), (trial,) = load(right=text + "none}").trials, load(given=text + f"{written}}}").trials
     assert (trial.model, trial.role_models, trial.key) == ("none", {}, right.key)
     (other,) = load(given=text + f"{MODEL}}}").trials
     assert other.role_models == {"dynamics": "none"}
     excluded = f"[none, {MODEL}], exclude: {{model: {written}}}}}"
     assert [trial.model for trial in load(given=text + excluded).trials] == [MODEL]
+
+
+def test_no_model_is_refused_where_it_must_answer(load, tmp_path):
+    text = "{planners: {uct: {}, %s}, domain: textgame, tasks: trap-door, model: none%s}"
+    with pytest.raises(SweepConfigError) as caught:
+        load(none=text % ("react: {}", ""))
+    line = refused("run", "react", "--model", "none", code=1).removeprefix("error: ")
+    assert str(caught.value) == f"{tmp_path / 'none.yaml'}: planners.react: {line}"
+    # Rules answer; nobody is asked; another model is; it is left out.
+    assert len(load(fine=text % ("react: {roles: rules}", "")).trials) == 2
+    assert len(load(fine=text % ("puct: {prior: uniform}", "")).trials) == 2
+    assert len(load(fine=text % ("react: {}", f", role_models: {{think: {MODEL}}}")).trials) == 2
+    assert len(load(fine=text % ("react: {}", ", exclude: {planner: react}")).trials) == 1
+    # XENON asks nobody about what it knows, such as what a log takes.
+    knows = "{planners: xenon, domain: minecraft-items, tasks: all, model: none}"
+    assert load(fine=knows).trials
 
 
 @pytest.mark.parametrize(("exclude", "left"), EXCLUSIONS)

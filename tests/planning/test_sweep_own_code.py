@@ -1,5 +1,6 @@
 """A user's own planner and domain, in a folder of their own: swept, killed, resumed, reported."""
 
+import asyncio
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from catalogues import listed
-from command_line import invoke
+from command_line import invoke, refused
 
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.experiments.grid import load_sweep
@@ -184,9 +185,9 @@ def test_it_is_swept_killed_resumed_and_reported_by_commands_alone(mine):
 
     # What is resumed is what was begun.
     write(mine, rules_py=RULES + "\n    # edited\n")
-    refused = printed_by_process("sweep", "resume", folder, "--no-cache", *TRUSTED, code=1)
-    assert "world.py is not what it was when the sweep began" in refused
-    assert f"{kept} of 80 trials are recorded" in refused
+    stopped = printed_by_process("sweep", "resume", folder, "--no-cache", *TRUSTED, code=1)
+    assert "world.py is not what it was when the sweep began" in stopped
+    assert f"{kept} of 80 trials are recorded" in stopped
     assert times_run(mine) == ran, "what has changed must not be run"
     write(mine, rules_py=RULES)
 
@@ -235,6 +236,37 @@ async def test_a_trial_runs_the_code_that_its_sweep_began_with(mine):
     write(mine, walk_py=WALK)
     with pytest.raises(OwnCodeError, match=r"/walk\.py is not what it was when the sweep began"):
         await run_trial(edited, engines)
+
+
+FAILING = """
+    import world
+
+
+    class Broken(world.Line):
+        def step(self, state, action, rng):
+            return {}[action]
+
+
+    class Odd(world.Line):
+        def start(self, seed):
+            return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("domain", "error"),
+    [
+        ("failing.py:Broken", "failing.py, line 7: KeyError: "),
+        ("failing.py:Odd", "rules, line 3: TypeError: "),
+    ],
+)
+def test_an_error_of_one_s_own_code_is_kept_with_its_place(mine, domain, error):
+    write(mine, failing_py=FAILING)
+    trial = load(planners="uct", domain=domain, seeds=1).trials[0]
+    kept = asyncio.run(run_trial(trial, Engines(EncoderEngine()))).error
+    assert kept.startswith(error)
+    line = refused("run", "uct", "--domain", domain, "--model", "none", code=1)
+    assert line == f"error: {kept}"
 
 
 @pytest.mark.parametrize("changed", ["world.py", "walk.py", "rules.py"])

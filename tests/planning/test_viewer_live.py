@@ -7,7 +7,7 @@ import socket
 from dataclasses import replace
 
 import pytest
-from command_line import refused
+from command_line import invoke, refused
 from report_ledgers import PROVENANCE, result_of, trial_of, write_ledger
 from viewer_servers import serving
 from viewer_sweeps import HOSTILE, several_worlds
@@ -180,6 +180,11 @@ def test_ctrl_c_ends_it(folder, number):
         "note: browsers of this machine can open it; Ctrl-C ends the page",
         "interrupted",
     ]
+
+
+def test_the_help_says_who_can_open_it():
+    helped = " ".join(invoke("view", "--help").stdout.split())
+    assert "at a link that every browser of this machine can open, until Ctrl-C" in helped
 
 
 def test_what_cannot_be_shown_is_refused(folder, tmp_path, monkeypatch):

@@ -55,6 +55,18 @@ FAR: Final = "8 actions or more"
 """The kind of longer advice."""
 
 
+def why_none(spec: DomainSpec) -> str | None:
+    """Why a domain has no exercises of the prior, and what to add; None if it has."""
+    if issubclass(spec.kind, Believes):
+        return "it hides its state (it has a belief), which its rules would give away"
+    seeing = "observe" if issubclass(spec.kind, Observes) else "describe"
+    if lacking := missing_for_rules(spec.kind, (*WALKED, seeing)):
+        return f"its rules know no right answers; add {', '.join(lacking)} as plain methods"
+    if spec.held_out:
+        return "it has no teacher, and walks go everywhere, also where something is held out"
+    return "it is opened by a coroutine" if inspect.iscoroutinefunction(spec.open) else None
+
+
 class PriorExercises:
     """Makes exercises of the role `prior` in a domain with rules; see `ExerciseMaker`.
 
@@ -80,12 +92,7 @@ class PriorExercises:
     """
 
     def __init__(self, spec: DomainSpec, *, words: Words = "general") -> None:
-        seeing = "observe" if issubclass(spec.kind, Observes) else "describe"
-        lacking = missing_for_rules(spec.kind, (*WALKED, seeing))
-        hidden = issubclass(spec.kind, Believes)
-        knowable = not (lacking or hidden or spec.held_out)
-        fits = knowable and not inspect.iscoroutinefunction(spec.open)
-        self.roles: tuple[str, ...] = (ROLE,) if fits else ()
+        self.roles: tuple[str, ...] = () if why_none(spec) else (ROLE,)
         self._spec = spec
         self._walks = cache(self._open)
         self._teacher = None if spec.teacher is None or words == "general" else spec.teacher(None)

@@ -38,6 +38,7 @@ from llm_planning.search import (
     by_turns,
     search,
 )
+from llm_planning.settings import SettingsError
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
@@ -154,15 +155,19 @@ def against_best(domain: Domain[Any, Any], gamma: float) -> Game:
     """A game of two, in which the tree has the moves of both.
 
     Raises:
-        DomainError: it is no such game, or its opponent cannot be searched.
+        SettingsError: it is no such game, or its opponent cannot be searched.
     """
     if not isinstance(domain, Turns):
-        raise DomainError(
+        raise SettingsError(
             "against=best needs a world that takes turns with an opponent, and this one does not: "
             "leave out against"
         )
+    try:
+        sides = domain.sides()
+    except DomainError as error:
+        raise SettingsError(str(error)) from error
     backup = by_turns(gamma=gamma, mover=domain.mover)
-    return Game(domain.sides(), domain.mover, backup, advance_turns)
+    return Game(sides, domain.mover, backup, advance_turns)
 
 
 GAMES: Final[Mapping[str, Callable[[Domain[Any, Any], float], Game]]] = {

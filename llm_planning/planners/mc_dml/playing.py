@@ -15,7 +15,7 @@ from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds
 from llm_planning.execution.decisions import statistics_of
 from llm_planning.execution.episode import play_decided, world_draws
-from llm_planning.outcome import Outcome
+from llm_planning.outcome import Outcome, score_text
 from llm_planning.planners.mc_dml.algorithm import McDml, Position, Scene, best_action
 from llm_planning.planners.mc_dml.roles import GameAsking, observe, text_of, trajectory_of
 from llm_planning.settings import SettingsError
@@ -196,8 +196,7 @@ async def game_outcome(
     for move, decision in zip(moves, decisions, strict=bool(decisions)):
         move.update(decision)
     score, most = trajectory.score, game.max_score
-    of_most = f" of {most:g}" if most else ""
-    conclusion = f"{game.name}: {score:g}{of_most} points, {ending}"
+    conclusion = f"{game.name}: {score_text(score, most)}, {ending}"
     return Outcome(
         success=execution.success,
         plan=tuple(turn.action for turn in trajectory.turns),
