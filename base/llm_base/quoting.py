@@ -50,5 +50,7 @@ def first_fault(error: ValidationError, columns: Sequence[str] = ()) -> str:
     place = list(first["loc"])
     if columns:
         place[0] = columns[int(place[0])]
-    where = printable(".".join(map(str, place))) or "it"
+    where = printable(shortened(".".join(map(str, place)), LONGEST_VALUE)) or "it"
+    if first["type"] == "missing":
+        return f"{where} is missing"
     return f"{where} is {quote(first['input'])}: {first['msg']}"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from llm_base.files import make_folder, parse_json, read_regular, write_durably, write_json
-from llm_base.quoting import printable, quote
+from llm_base.quoting import first_fault, printable, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -240,9 +240,7 @@ def _read_skill(path: Path) -> Skill:
     try:
         skill = _skill().validate_python({**record, **given})
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise _damaged(path, f"{quote(key)}: {first['msg']}") from error
+        raise _damaged(path, first_fault(error)) from error
     if not re.search(rf"\basync\s+function\s+{re.escape(skill.name)}\s*\(", code):
         raise _damaged(program, f"it has no `async function {skill.name}(bot)`")
     return skill

@@ -170,11 +170,11 @@ def test_impossible_rules():
         ("{", "EOF while parsing"),
         (
             '{"rules": {"a": {"action": "mine", "source": "x", "makes": "2"}}}',
-            "rules.a.makes: Input should be a valid integer",
+            "rules.a.makes is '2': Input should be a valid integer",
         ),
         (
             '{"rules": {"a": {"action": "mine", "source": "x", "drops": 2}}}',
-            "rules.a.drops: Extra inputs",
+            "rules.a.drops is 2: Extra inputs",
         ),
         (
             '{"rules": {"a": {"action": "x", "source": "", "consumed": {"b": 1},'

@@ -149,9 +149,9 @@ REFUSED = {
     "negative visits": (
         {},
         [searched("put-down c", {"put-down c": (-1, 0.0)}, actions=START)],
-        "move 1: options.6.N=-1",
+        "move 1: options.6.N is -1",
     ),
-    "no number": ({}, [LEVEL | {"reward": "much"}], "move 1: reward='much'"),
+    "no number": ({}, [LEVEL | {"reward": "much"}], "move 1: reward is 'much'"),
     "other actions": (
         {},
         [LEVEL | {"options": CLEAR["options"]}],

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_base.files import at_home, parse_json, read_regular
-from llm_base.quoting import quote
+from llm_base.quoting import first_fault
 from llm_base.yaml_file import MOST_BYTES, read_mapping
 from llm_planning.environments.household.home import (
     MOST_OF_A_NAME,
@@ -164,10 +164,7 @@ def _scene(content: bytes, name: str) -> Scene:
     try:
         return _Reader(Graph.model_validate(values), name).scene()
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "the file"
-        given = "" if first["type"] == "missing" else f"={quote(first['input'])}"
-        raise HomeError(f"home={name}: {key}{given} is not possible: {first['msg']}") from error
+        raise HomeError(f"home={name}: {first_fault(error)}") from error
     except HomeError:
         raise
     except ValueError as error:

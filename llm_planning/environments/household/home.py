@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_base.files import at_home
-from llm_base.quoting import quote
+from llm_base.quoting import first_fault, quote
 from llm_base.yaml_file import YamlError, read_mapping
 from llm_planning.domain import DomainError
 from llm_planning.environments.household.names import unique_name
@@ -165,10 +165,7 @@ def home_of(values: object, name: str) -> Home:
     try:
         return _built(_HomeFile.model_validate(values), name)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        given = "" if first["type"] == "missing" else f"={quote(first['input'])}"
-        raise HomeError(f"home={name}: {key}{given} is not possible: {first['msg']}") from error
+        raise HomeError(f"home={name}: {first_fault(error)}") from error
     except ValueError as error:
         raise HomeError(f"home={name}: {error}") from error
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llm_base.quoting import quote
+from llm_base.quoting import first_fault, quote
 from llm_planning.domain import Domain
 from llm_planning.execution.episode import world_draws
 from llm_planning.planners.any_domain.exercises import IMPORTANCE
@@ -281,9 +281,7 @@ def _read(kind: type[ReadT], value: object, where: str) -> ReadT:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "it"
         raise TraceError(
-            f"{where}: {key}={quote(first['input'])}: {first['msg']}; name traces of a search "
-            "before every move, such as that of puct"
+            f"{where}: {first_fault(error)}; name traces of a search before every move, such as "
+            "that of puct"
         ) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from pydantic import ValidationError
 
 from llm_base.files import check_target, make_folder, read_json, write_json
-from llm_base.quoting import printable
+from llm_base.quoting import first_fault, printable
 from llm_planning.domain import A, S
 from llm_planning.roles.options import one_option
 from llm_planning.settings import SettingsError
@@ -137,9 +137,7 @@ class EffectStore:
 def _why(error: Exception) -> str:
     """What an error says, in one short line."""
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        message = f"{where}: {first['msg']}" if where else first["msg"]
+        message = first_fault(error)
     elif isinstance(error, KeyError):
         message = f"{error} is missing"
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from llm_base.files import TargetError, check_target, read_regular, write_json
-from llm_base.quoting import quote
+from llm_base.quoting import first_fault, quote
 from llm_planning.planners.xenon.graph import CyclicGraphError, DependencyGraph
 from llm_planning.settings import SettingsError
 
@@ -98,9 +98,7 @@ class Record(_Part):
                 )
             return cls.model_validate_json(content)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))[:_LONGEST_PLACE] or "the file"
-            raise _no_knowledge(path, f"{where}: {first['msg']}") from error
+            raise _no_knowledge(path, first_fault(error)) from error
 
     @classmethod
     def of(cls, save: Path, run: Mapping[str, object]) -> Self | None:

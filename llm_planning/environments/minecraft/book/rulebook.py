@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
+from llm_base.quoting import first_fault
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -227,9 +229,7 @@ class RuleBook:
                 item: ItemRule(item=item, **vars(entry)) for item, entry in record.rules.items()
             }
         except ValidationError as error:
-            first = error.errors()[0]
-            complaint = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-            raise DamagedRulesError(f"{file}: {complaint}; {_REMEDY}") from error
+            raise DamagedRulesError(f"{file}: {first_fault(error)}; {_REMEDY}") from error
         except (OSError, ValueError) as error:
             raise DamagedRulesError(f"{file}: {error}; {_REMEDY}") from error
         return cls(rules, frozenset(record.unreachable))
