@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.domain import Domain, DomainError, settled
+from llm_planning.domain import Domain, DomainError, check_goal, settled
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.outcome import without_plan
@@ -87,6 +87,7 @@ class Prepared:
 
     async def _run_one(self, world: Domain[Any, Any], engines: Engines, seed: int) -> Outcome:
         """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
+        check_goal(world)
         traits = world.traits()
         if world.no_plan:
             return without_plan(world.no_plan, traits)

@@ -124,6 +124,7 @@ def run(
         if model == NO_MODEL and not role_model:
             given |= stood_in(spec, given)
         prepared = prepare(spec, domain=domain, task=task, settings=given)
+        _note_what_is_seen(prepared)
         model = model or default_model_of(prepared)
         models = own_models(prepared, read_pairs(role_model, "--role-model"))
         written = [prepared.chosen.to_json().get(key) for key in WRITTEN_SETTINGS]
@@ -158,6 +159,23 @@ def run(
                 record,
                 about={"model": model, "role_models": models, "seed": seed},
             )
+
+
+def _note_what_is_seen(prepared: Prepared) -> None:
+    """Says where a search sees what a world of the user's own hides from agents."""
+    from llm_base.terminal import complain
+    from llm_planning.domain import Believes, Observes, missing_members
+    from llm_planning.planners.any_domain.settings import UctSettings
+    from llm_planning.planners.mc_dml.settings import GameSearchSettings
+
+    domain, searches = prepared.domain, (UctSettings, GameSearchSettings)
+    if (
+        domain.source
+        and issubclass(prepared.spec.settings, searches)
+        and not missing_members(domain.kind, Observes)
+        and missing_members(domain.kind, Believes)
+    ):
+        complain("note: the search sees what `observe` hides, as the world has no `belief`")
 
 
 def _write_trace(

@@ -13,7 +13,7 @@ from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from llm_planning.domain import A, S, Step, is_won, settled
+from llm_planning.domain import A, S, Step, is_won, settled, stepped
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
@@ -112,10 +112,11 @@ class Episode(Generic[S, A]):
 
         Raises:
             RuntimeError: the episode is over.
+            DomainError: the domain's `step` returned no step.
         """
         if self.over:
             raise RuntimeError(f"the episode is over, and {action} can no longer be done")
-        step = await settled(self.domain.step(self.state, action, self.draws))
+        step = await stepped(self.domain, self.state, action, self.draws)
         self.state = step.state
         self.moves.append(Move(action, step, self.now))
         if (trace := tracing()) is not None:

@@ -32,7 +32,7 @@ from llm_planning.execution.options import (
     is_shown,
 )
 from llm_planning.roles import Asking, Items, Kinds, RoleSpec, Rule, usage_by_role
-from llm_planning.roles.domain_rules import MEMBERS
+from llm_planning.roles.domain_rules import MEMBERS, CheckedRules
 from llm_planning.roles.mistakes import Mistakes, names_of
 from llm_planning.roles.options import DONE, NOT_DONE, REASON, Reason, reasoned, several_options
 from llm_planning.roles.short import short_words
@@ -96,7 +96,7 @@ class PlanRoles(Generic[S, A]):
     def __init__(self, domain: OptionDomain[S, A], settings: PromptSettings, *, seed: int) -> None:
         self.domain = domain
         self.settings = settings
-        self._rules: Any = domain
+        self._rules: Any = CheckedRules(domain)
         self._seed = seed
 
     def by_name(self) -> Mapping[str, RoleSpec[Any, Any]]:
@@ -249,8 +249,8 @@ class PlanRoles(Generic[S, A]):
 
     def mistaken(self, state: S, option: A, rng: Random) -> A | None:
         """What someone may write by mistake in the place of an option; None if nothing is known."""
-        if isinstance(self._rules, Errs):
-            mistakes: Mapping[str, Sequence[A]] = self._rules.mistakes(option)
+        if isinstance(self.domain, Errs):
+            mistakes: Mapping[str, Sequence[A]] = self.domain.mistakes(option)
             return rng.choice(rng.choice([others for others in mistakes.values() if others]))
         others = [action for action in self._rules.actions(state) if action != option]
         return rng.choice(others) if others else None
@@ -268,7 +268,7 @@ class PlanRoles(Generic[S, A]):
         def spoil(
             _: object, plan: Sequence[Candidate[A]], name: Key, rng: Random
         ) -> list[Candidate[A]]:
-            mistakes: Mistakes[A] = Mistakes(self._rules, kinds)
+            mistakes: Mistakes[A] = Mistakes(self.domain, kinds)
             spoilt = mistakes.in_plan([candidate.proposed for candidate in plan], name, rng)
             return [Candidate(option, option, "needed") for option in spoilt]
 

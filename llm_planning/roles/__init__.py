@@ -18,7 +18,12 @@ from llm_planning.roles.assignment import (
     by_model,
     read_roles,
 )
-from llm_planning.roles.domain_rules import DomainWithRules, missing_for_rules, on_the_way
+from llm_planning.roles.domain_rules import (
+    CheckedRules,
+    DomainWithRules,
+    missing_for_rules,
+    on_the_way,
+)
 from llm_planning.roles.engines import Engines, metered, usage_by_role
 from llm_planning.roles.language import OptionLanguage
 from llm_planning.roles.llm import LlmRole, Prompt, PromptError, Role, ScoringRole, gather
@@ -28,6 +33,7 @@ from llm_planning.roles.walks import RuleWalks
 __all__ = [
     "AnyRole",
     "Asking",
+    "CheckedRules",
     "DomainWithRules",
     "Engines",
     "Errors",

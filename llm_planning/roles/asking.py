@@ -16,7 +16,7 @@ from operator import eq
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import DomainError
-from llm_planning.roles.domain_rules import missing_for_rules
+from llm_planning.roles.domain_rules import BY_MODEL, missing_for_rules
 from llm_planning.roles.language import OptionLanguage
 from llm_planning.roles.llm import AnswerT, LlmRole, QuestionT, Role, fields_of, gather
 from llm_planning.roles.oracles import Oracle
@@ -273,16 +273,16 @@ class Asking:
         if errors is None:
             return None
         missing = missing_for_rules(self.domain, spec.needs)
-        lacking = f"add {', '.join(missing)} as plain methods, or " if missing else ""
+        why = f"add {', '.join(missing)} as plain methods, or {BY_MODEL}" if missing else ""
         inform = None
         try:
             inform = spec.inform and spec.inform()
         except DomainError as error:
-            lacking = f"{error}, or "
-        if spec.rule is None or lacking:
+            why = str(error)
+        if spec.rule is None or why:
             raise SettingsError(
                 f"roles={self.settings.roles}: this domain has no rules that answer {spec.name!r}: "
-                f"{lacking}let a model answer it"
+                f"{why or BY_MODEL}"
             )
         if spec.name not in self._oracles:
             self._oracles[spec.name] = Oracle(spec.name, spec.rule, errors=errors, seed=self.seed)

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import log
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
 
-from llm_planning.domain import A, Advises, Believes, DomainError, S, Step
+from llm_planning.domain import (
+    A,
+    Advises,
+    Believes,
+    DomainError,
+    Judged,
+    S,
+    Step,
+    Verdict,
+    check_step,
+    is_finite,
+    wrong_return,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Collection
 
     from llm_planning.domain import Domain
 
@@ -62,6 +75,56 @@ WALKED = ("start", *ADVICE, "success")
 """The members that a walk over states needs."""
 
 
+BY_MODEL = "let a model answer it"
+"""What to do where no rules answer a role."""
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+_RETURNS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "feasible": (lambda why: why is None or isinstance(why, str), "a text or None"),
+    "advise": (_is_list, "a sequence of actions"),
+    "score": (is_finite, "a finite number"),
+    "decompose": (_is_list, "a sequence of subtasks"),
+    "judge": (
+        lambda judged: isinstance(judged, Judged) and judged.verdict in get_args(Verdict),
+        "a Judged with the verdict 'done', 'true' or 'false'",
+    ),
+}
+"""Method of a domain -> whether it may return a value, and what it has to return."""
+
+
+class CheckedRules:
+    """A domain whose rules answer; what a method returns is checked.
+
+    All members are the domain's. `step` and the methods of `_RETURNS` raise a `DomainError` if they
+    return something else than their Protocols say.
+    """
+
+    def __init__(self, domain: object) -> None:
+        self._domain: Any = domain
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the domain's
+        member = getattr(self._domain, name)
+        if name not in _RETURNS:
+            return member
+        fits, wanted = _RETURNS[name]
+
+        def asked(*given: object) -> Any:  # noqa: ANN401 - likewise
+            value = member(*given)
+            if not fits(value):
+                raise wrong_return(self._domain, name, value, wanted)
+            return value
+
+        return asked
+
+    def step(self, state: S, action: A, rng: Random) -> Step[S]:
+        """The domain's step."""
+        return check_step(self._domain, self._domain.step(state, action, rng))
+
+
 def missing_for_rules(domain: object, members: Sequence[str] = MEMBERS) -> list[str]:
     """The members that a domain lacks or has as coroutine functions, each in backquotes."""
     by_name = {name: getattr(domain, name, None) for name in members}
@@ -95,7 +158,9 @@ def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
         DomainError: the domain lacks `advise` or the members that go with it, or hides its state.
     """
     if isinstance(domain, Believes):
-        raise DomainError("it hides its state (it has a belief), which its rules would give away")
+        raise DomainError(
+            f"it hides its state (it has a belief), which its rules would give away: {BY_MODEL}"
+        )
     if isinstance(domain, Advises) and inspect.iscoroutinefunction(domain.advise):
         advise = domain.advise
 
@@ -106,8 +171,8 @@ def adviser(domain: Domain[Any, Any], *, seed: int) -> Advise:
 
         return first
     if missing := missing_for_rules(domain, ADVICE):
-        raise DomainError(f"add {', '.join(missing)} as plain methods")
-    rules: Any = domain
+        raise DomainError(f"add {', '.join(missing)} as plain methods, or {BY_MODEL}")
+    rules: Any = CheckedRules(domain)
 
     async def all_leading(state: Any, actions: Sequence[str]) -> tuple[str, ...]:  # noqa: ANN401
         return leading(rules, state, actions, seed=seed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, DomainError, S
-from llm_planning.roles.domain_rules import WALKED, missing_for_rules, on_the_way
+from llm_planning.roles.domain_rules import WALKED, CheckedRules, missing_for_rules, on_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +73,8 @@ class RuleWalks(Generic[S, A]):
                 f"a walk over the states of {type(domain).__name__} needs {', '.join(missing)} as "
                 "plain methods: docs/extending.md says what each is"
             )
-        self._domain = domain
+        rules: Any = CheckedRules(domain)
+        self._domain: DomainWithRules[S, A] = rules
         self._advised = advised
         self._mistaken = mistaken
 

@@ -145,7 +145,7 @@ async def search(
     Raises:
         ValueError: `width` is below 1, or nothing bounds the search.
         RuntimeError: another search is running on the same tree.
-        TypeError: an outcome of an action is not hashable; see `Edge.follow`.
+        DomainError: an outcome of an action is not hashable; see `Edge.follow`.
         Exception: the first error of the model or of a hook, unchanged.
     """
     if width < 1:
@@ -317,7 +317,7 @@ class _Search(Generic[S, A]):
         walk.trying = None
         certain = walk.certain and not rng.drawn
         if certain:
-            edge.step = step
+            edge.keep(step)
         walk.certain = certain or step.observation is None
         return step
 

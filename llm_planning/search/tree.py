@@ -10,7 +10,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_planning.domain import A, S
+from llm_base.quoting import quote
+from llm_planning.domain import A, DomainError, S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -106,20 +107,35 @@ class Edge(Generic[S, A]):
 
     @property
     def outcomes(self) -> Mapping[Hashable, Node[S, A]]:
-        """Maps each observation met so far to its node."""
-        certain = {} if self.step is None or self.node is None else {self.step.seen: self.node}
-        return {**certain, **(self._drawn or {})}
+        """Maps each observation met so far to its node.
+
+        Raises:
+            DomainError: see `follow`.
+        """
+        if self.step is None or self.node is None:
+            return {**(self._drawn or {})}
+        self._check(self.step)
+        return {self.step.seen: self.node, **(self._drawn or {})}
 
     @property
     def nodes(self) -> list[Node[S, A]]:
         """The nodes of all outcomes met so far."""
         return [*(() if self.node is None else (self.node,)), *(self._drawn or {}).values()]
 
+    def keep(self, step: Step[S]) -> None:
+        """Keeps the step of a certain action.
+
+        Raises:
+            DomainError: see `follow`.
+        """
+        self._check(step)
+        self.step = step
+
     def follow(self, step: Step[S]) -> Node[S, A]:
         """Returns the node of an outcome, and makes it if the outcome is new.
 
         Raises:
-            TypeError: the outcome has no observation, and its state is not hashable.
+            DomainError: the outcome has no observation, and its state is not hashable.
         """
         known = self.step
         if known is not None and (step is known or step.seen == known.seen):
@@ -132,13 +148,22 @@ class Edge(Generic[S, A]):
         try:
             node = self._drawn.get(step.seen)
         except TypeError as error:
-            raise TypeError(
-                f"the outcomes of {self.action!r} cannot be told apart, since {step.seen!r} is "
-                "not hashable: give the step an `observation`, or make the state hashable"
-            ) from error
+            raise self._unhashable(step) from error
         if node is None:
             node = self._drawn[step.seen] = Node()
         return node
+
+    def _check(self, step: Step[S]) -> None:
+        try:
+            hash(step.seen)
+        except TypeError as error:
+            raise self._unhashable(step) from error
+
+    def _unhashable(self, step: Step[S]) -> DomainError:
+        return DomainError(
+            f"the outcomes of {self.action!r} cannot be told apart, since {quote(step.seen)} is "
+            "not hashable: give the step an `observation`, or make the state hashable"
+        )
 
     def forget(self, node: Node[S, A]) -> None:
         """Removes one of `nodes`."""

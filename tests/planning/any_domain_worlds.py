@@ -5,7 +5,7 @@ from math import exp, log
 from pathlib import Path
 from random import Random
 
-from llm_planning.domain import Domain, Step
+from llm_planning.domain import Domain, Judged, OneOf, Step
 from llm_planning.planners.any_domain.specs import SPECS
 from llm_planning.roles import Engines
 from llm_planning.specs import Run
@@ -88,6 +88,58 @@ class Corridor(Domain):
         there = min(state + 1, self.rooms - 1) if action == "forward" else max(state - 1, 0)
         last = there == self.rooms - 1
         return Step(there, reward=float(last), done=last)
+
+
+class Kettle(Domain):
+    """Tea in three options, one after the other; the second fails by chance.
+
+    Args:
+        fails: how likely.
+    """
+
+    goal = "Pour the tea."
+    OPTIONS = ("fill", "boil", "pour")
+    grammar = OneOf(OPTIONS)
+    state_model = "asked of no rules"
+
+    def __init__(self, fails=0.5):
+        self.fails = fails
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, state):
+        return f"{state} of 3 done"
+
+    def actions(self, state):
+        return self.OPTIONS[state : state + 1]
+
+    def step(self, state, action, rng):
+        if why := Kettle.feasible(self, state, action):
+            return Step(state, obstacle=why)
+        if action == "boil" and rng.random() < self.fails:
+            return Step(state, obstacle="the power is cut")
+        return Step(state + 1, reward=float(state == 2), done=state == 2)
+
+    def feasible(self, state, action):
+        return None if action in Kettle.actions(self, state) else "not now"
+
+    def success(self, state):
+        return state == 3
+
+    def score(self, state):
+        return state / 3
+
+    def advise(self, state):
+        return self.OPTIONS[state:]
+
+    def decompose(self, state, subtask):
+        place = 3 if subtask is None else self.OPTIONS.index(subtask)
+        return self.OPTIONS[max(place - 1, 0) : place]
+
+    def judge(self, state, subtask, parent):
+        place = self.OPTIONS.index(subtask)
+        return Judged("done" if place < state else "true" if place == state else "false")
 
 
 class AsyncCorridor(Corridor):

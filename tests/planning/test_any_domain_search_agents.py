@@ -18,7 +18,8 @@ from any_domain_worlds import (
     run,
 )
 
-from llm_planning.domain import Domain, Step
+from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.execution.episode import execute
 from llm_planning.planners.any_domain.search_agents import DomainModel, best_edge
 from llm_planning.search import (
     Edge,
@@ -461,3 +462,61 @@ async def test_a_state_with_nothing_new_asks_no_model():
     node = expanded(await model.expand(Node(), walk_at(3)))
     assert [edge.prior for edge in node.edges] == [0.5, 0.5]
     assert await model.expand(node, walk_at(2, node=node)) == ()
+
+
+class Told(Corridor):
+    """A corridor whose steps a test changes."""
+
+    def __init__(self, told):
+        super().__init__(rooms=4)
+        self.told = told
+
+    def step(self, state, action, rng):
+        return self.told(super().step(state, action, rng))
+
+
+class Awaited(Told):
+    async def step(self, state, action, rng):
+        return super().step(state, action, rng)
+
+
+NO_STEPS = [
+    (tuple, r"\(1, 0\.0, False, .*, not a Step: "),
+    (lambda step: None, "None, not a Step: "),
+    (lambda step: step._replace(reward=None), "None, not a finite number, as the reward"),
+    (lambda step: step._replace(reward="won"), "'won', not a finite number, as the reward"),
+    (lambda step: step._replace(reward=float("nan")), "nan, not a finite number, as the reward"),
+    (lambda step: step._replace(reward=10**400), "1000.*, not a finite number, as the reward"),
+]
+
+
+@pytest.mark.parametrize("world", [Told, Awaited])
+@pytest.mark.parametrize(("told", "message"), NO_STEPS)
+async def test_what_is_no_step_is_said_of_the_world(world, told, message):
+    message = rf"^{world.__name__}\.step returned {message}"
+    with pytest.raises(DomainError, match=message):
+        await run("uct", world(told), simulations=5)
+    with pytest.raises(DomainError, match=message):
+        await execute(world(told), ["forward"], seed=0)
+
+
+@pytest.mark.parametrize("score", [None, "high", float("inf")])
+async def test_what_is_no_score_is_said_of_the_world(score):
+    class Valued(Corridor):
+        def score(self, state):
+            return score
+
+    with pytest.raises(DomainError, match=rf"^Valued\.score returned {score!r}, not a finite"):
+        await run("uct", Valued(), simulations=5)
+
+
+@pytest.mark.parametrize("moves", [1, 3])
+async def test_states_that_are_not_hashable_are_refused_at_the_first_step(moves):
+    world = Told(lambda step: step._replace(state=Room(step.state)))
+    with pytest.raises(DomainError, match="of 'forward' cannot be told apart"):
+        await run("uct", world, simulations=5, moves=moves)
+    assert world.simulated == 1
+
+
+class Room(int):
+    __hash__ = None

@@ -302,3 +302,48 @@ def test_what_packages_announce_is_listed(tmp_path, monkeypatch):
     rows = answer("run", "uct", "--domain", "hall", "--list")
     assert {"kind": "setting", "name": "doors", "default": "2"} in rows
     assert "stroll" in invoke().stderr
+
+
+HIDING = """
+from llm_planning import Domain, Step
+
+class Door(Domain):
+    goal = "Go out."
+
+    def start(self, seed):
+        return "in"
+
+    def describe(self, state):
+        return state
+
+    def actions(self, state):
+        return ["go"] if state == "in" else []
+
+    def step(self, state, action, rng):
+        return Step("out", reward=1.0, done=True)
+
+class Hiding(Door):
+    def observe(self, state):
+        return "fog"
+
+class Believing(Hiding):
+    def belief(self, history, rng):
+        return "in"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "planner", "noted"),
+    [
+        ("Hiding", "uct", True),
+        ("Door", "uct", False),
+        ("Believing", "uct", False),
+        ("Hiding", "llm-policy", False),
+    ],
+)
+def test_where_a_search_sees_what_a_world_hides_a_note_says_so(tmp_path, name, planner, noted):
+    path = tmp_path / "hiding_doors.py"
+    path.write_text(HIDING)
+    result = invoke(planner, "--domain", f"{path}:{name}", "--model", "none")
+    note = "note: the search sees what `observe` hides, as the world has no `belief`"
+    assert (note in result.stderr) is noted

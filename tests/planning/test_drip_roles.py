@@ -16,7 +16,8 @@ from drip_runs import (
 )
 from runs import compact, run_in
 
-from llm_planning.domain import Judged
+from llm_planning.domain import Judged, Step
+from llm_planning.execution.episode import Move
 from llm_planning.planners.drip.outcome import blame
 from llm_planning.planners.drip.roles import (
     Application,
@@ -25,6 +26,7 @@ from llm_planning.planners.drip.roles import (
     Judgement,
     NextAction,
 )
+from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.registry import find_planner
 from llm_planning.roles import Errors, Oracle
 from llm_planning.settings import SettingsError
@@ -248,6 +250,27 @@ def test_decompositions_are_blamed_first():
     failure = blame(FIGURE_3, START, (), wrong=wrong, ending="depth")
     assert failure == ("decomposition", "wrong answers of decompose: 1")
     assert blame(FIGURE_3, START, (), wrong={}, ending="stuck").cause == "ended: stuck"
+
+
+@pytest.mark.parametrize(
+    ("reason", "obstacle", "cause"),
+    [
+        ("no water", "the power is cut", "stuck at boil: no water"),
+        ("", "the power is cut", "stuck at boil: the power is cut"),
+        ("", None, "stuck at boil"),
+    ],
+)
+def test_a_plan_is_stuck_for_a_reason_if_one_is_known(reason, obstacle, cause):
+    tree = ReasoningTree("Pour the tea.")
+    (boil,) = tree.add_children(tree.root, ["boil"])
+    tree.note_judgement(boil, Judged("false", reason))
+    moves = [
+        Move("boil", Step(1, obstacle="an earlier one")),
+        Move("boil", Step(1, obstacle=obstacle)),
+        Move("pour", Step(1, obstacle="not now")),
+    ]
+    failure = blame(object(), 0, moves, wrong={}, ending="stuck", tree=tree)
+    assert failure == ("framework", cause)
 
 
 async def test_a_domain_without_rules_says_what_it_lacks():

@@ -12,7 +12,7 @@ import pytest
 from any_domain_worlds import Corridor, Tiger, run
 from runs import roles_file
 
-from llm_planning.domain import DomainError
+from llm_planning.domain import DomainError, Judged, Step
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.state import State
@@ -33,8 +33,9 @@ from llm_planning.planners.mc_dml.roles import ADVICE as REFLECTION
 from llm_planning.planners.mc_dml.roles import GENERAL, SENTENCE, Lapse, Observation, Trajectory
 from llm_planning.registry import find_domain
 from llm_planning.roles import Engines, Oracle, RoleSettings
-from llm_planning.roles.domain_rules import adviser, leading, spread
+from llm_planning.roles.domain_rules import CheckedRules, adviser, leading, spread
 from llm_planning.running import prepare
+from llm_planning.settings import SettingsError
 from llm_serving.encoder_engine import EncoderEngine
 from llm_serving.scripted import ScriptedEngine
 
@@ -119,6 +120,60 @@ def test_where_the_advice_names_other_quantities_shorter_ways_count():
 def test_domains_without_advice(world, message):
     with pytest.raises(DomainError, match=message):
         adviser(world, seed=0)
+
+
+class Odd:
+    """A world of which each method returns what a test says."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def feasible(self, *given):
+        return self.value
+
+    step = advise = score = decompose = judge = feasible
+
+
+@pytest.mark.parametrize(
+    ("method", "value"),
+    [
+        ("feasible", None),
+        ("feasible", "too far"),
+        ("advise", ()),
+        ("advise", ["go"]),
+        ("score", 0),
+        ("score", 0.5),
+        ("decompose", []),
+        ("judge", Judged("true")),
+        ("step", Step("here", reward=-1)),
+    ],
+)
+def test_what_rules_may_be_told(method, value):
+    assert getattr(CheckedRules(Odd(value)), method)("state", "action", None) is value
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "message"),
+    [
+        ("feasible", False, "False, not a text or None"),
+        ("advise", None, "None, not a sequence of actions"),
+        ("advise", "go", "'go', not a sequence of actions"),
+        ("score", None, "None, not a finite number"),
+        ("score", float("nan"), "nan, not a finite number"),
+        ("decompose", None, "None, not a sequence of subtasks"),
+        ("judge", "done", "'done', not a Judged with the verdict 'done', 'true' or 'false'"),
+        (
+            "judge",
+            Judged(True),
+            r"Judged\(verdict=True, reason=''\), not a Judged with the verdict",
+        ),
+        ("step", ("here", 0.0), r"\('here', 0.0\), not a Step"),
+        ("step", Step("here", reward=None), "None, not a finite number, as the reward of its Step"),
+    ],
+)
+def test_what_rules_may_not_be_told(method, value, message):
+    with pytest.raises(DomainError, match=rf"^Odd\.{method} returned {message}"):
+        getattr(CheckedRules(Odd(value)), method)("state", "action", None)
 
 
 def walked(world, seed, moves=25):
@@ -337,6 +392,14 @@ async def test_refusals_are_one_line(tmp_path, roles, message):
         roles = roles_file(tmp_path, **roles)
     with pytest.raises(ValueError, match=message):
         await run("llm-policy", Corridor(), engine=EncoderEngine(), roles=roles)
+
+
+async def test_rules_that_would_give_a_hidden_state_away_are_refused_in_a_whole_sentence():
+    message = (
+        r"it hides its state \(it has a belief\), which its rules would give away: let a model"
+    )
+    with pytest.raises(SettingsError, match=f"no rules that answer 'prior': {message} answer it$"):
+        await run("llm-policy", Tiger(), engine=EncoderEngine(), roles="rules")
 
 
 @pytest.mark.parametrize("name", ASKING)

@@ -108,6 +108,17 @@ async def test_an_open_domain_has_the_names_that_a_sweep_would_give_it():
     assert prepare_with(echo, line, settings={}).task == "line"
 
 
+@pytest.mark.parametrize("goal", [None, 3])
+async def test_a_world_says_its_goal_in_words(goal):
+    line = Line()
+    line.goal = goal
+    with pytest.raises(DomainError, match=f"Line.goal is {goal}, not a text: say what is to be"):
+        await plan_of(prepare_with(echo, line, settings={}))
+    del line.goal
+    with pytest.raises(DomainError, match="goal is None"):
+        await plan_of(prepare_with(echo, line, settings={}))
+
+
 def test_where_a_planner_cannot_plan_is_said_in_one_way():
     line = spec_of(Line)
     message = "planner mapped needs a domain that has a map; line does not"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from llm_planning.domain import Step
+from llm_planning.domain import DomainError, Step
 from llm_planning.search import Edge, Node, advance, best_path, edges_below, expanded, format_tree
 
 
@@ -59,8 +59,14 @@ def test_an_outcome_that_proves_certain_keeps_its_node():
 
 
 def test_outcomes_must_be_told_apart():
-    with pytest.raises(TypeError, match=r"'a' cannot be told apart.*\['x'\].*an `observation`"):
+    with pytest.raises(DomainError, match=r"'a' cannot be told apart.*\['x'\].*an `observation`"):
         Edge("a").follow(Step(["x"]))
+    certain = Edge("a", step=Step(["x"]))
+    certain.follow(certain.step)
+    with pytest.raises(DomainError, match=r"'a' cannot be told apart.*\['x'\].*an `observation`"):
+        _ = certain.outcomes
+    with pytest.raises(DomainError, match=r"'a' cannot be told apart.*\['x'\].*an `observation`"):
+        Edge("a").keep(Step(["x"]))
 
 
 def test_forget_takes_off_the_node_of_an_outcome():

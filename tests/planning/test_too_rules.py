@@ -4,11 +4,12 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from any_domain_worlds import Kettle
 from golden import golden
 from runs import roles_file, run_in
 from too_roles import rules_of
 
-from llm_planning.domain import Step
+from llm_planning.domain import DomainError, Step
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.environments.minecraft.options.tasks import PLAINS
@@ -52,6 +53,32 @@ async def test_right_rules_reach_the_goal_without_a_model(name):
         "drawn by (seed, role, *situation, asking), seed 0"
     )
     assert "the goal is reached" in outcome.text
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_without_shows_a_prediction_is_of_a_world_without_an_obstacle(seed):
+    outcome = await plan("too", world=Kettle(), seed=seed)
+    assert outcome.plan[:3] == ("fill", "boil", "pour")
+    predict = rules_of(Kettle(), seed=seed)["dynamics"].right
+    tau = OptionState(Kettle.goal, 1, "1 of 3 done")
+    assert predict(OptionQuestion(tau, "boil")).state == 2
+    assert predict(OptionQuestion(tau, "pour")).state == 1
+
+
+async def test_where_nothing_shows_the_effect_the_first_world_is_predicted():
+    predict = rules_of(Kettle(fails=1.0), seed=0)["dynamics"].right
+    tau = OptionState(Kettle.goal, 1, "1 of 3 done")
+    assert predict(OptionQuestion(tau, "boil")).state == 1
+
+
+async def test_rules_that_say_whether_instead_of_why_not_are_refused():
+    class Whether(Kettle):
+        def feasible(self, state, action):
+            return super().feasible(state, action) is None
+
+    message = r"^Whether\.feasible returned True, not a text or None: docs/extending\.md"
+    with pytest.raises(DomainError, match=message):
+        await plan("too", world=Whether())
 
 
 def by_errors(folder, kind):

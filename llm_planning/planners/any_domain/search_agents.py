@@ -21,8 +21,11 @@ from llm_planning.domain import (
     Scores,
     Turns,
     check_simulated,
+    is_finite,
     observed,
     settled,
+    stepped,
+    wrong_return,
 )
 from llm_planning.execution.decisions import Decision, best_edge, episode_outcome, statistics_of
 from llm_planning.execution.episode import play_decided
@@ -202,7 +205,7 @@ async def uniform_rollout(
         if not actions:
             break
         action = actions[int(rng.random() * len(actions))]
-        step = await settled(domain.step(state, action, rng))
+        step = await stepped(domain, state, action, rng)
         value += weight * step.reward
         weight *= gamma
         if step.done:
@@ -257,12 +260,15 @@ class DomainModel(ListedActions[S, A]):
 
     async def step(self, state: S, action: A, rng: Random) -> Step[S]:
         """Takes a step of the domain."""
-        return await settled(self.domain.step(state, action, rng))
+        return await stepped(self.domain, state, action, rng)
 
     async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:  # noqa: ARG002
         """Returns the domain's score of the state; without a score, rolls out uniform actions."""
         if self._valued is not None:
-            return Evaluation(tail=await settled(self._valued.score(walk.state)))
+            score = await settled(self._valued.score(walk.state))
+            if not is_finite(score):
+                raise wrong_return(self.domain, "score", score, "a finite number")
+            return Evaluation(tail=score)
         depth = self.depth - walk.depth
         value = self._rollout(walk.state, walk.rng, gamma=self.gamma, depth=depth)
         return Evaluation(tail=await settled(value))

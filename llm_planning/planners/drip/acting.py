@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from llm_planning.domain import A, NamesGoal, RunsPrograms, S, settled
+from llm_planning.domain import A, NamesGoal, RunsPrograms, S, settled, stepped
 from llm_planning.execution.episode import world_draws
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.option_settings import POLICY_ROLES
@@ -90,7 +90,7 @@ def apply_role(
     async def acted(application: Application[S, A], /) -> Applied[S]:
         asking.asked[spec.name] += 1
         before = draws.getstate()
-        step = await settled(roles.domain.step(application.state, application.subtask, draws))
+        step = await stepped(roles.domain, application.state, application.subtask, draws)
         return Applied(step.state, step.obstacle, certain=draws.getstate() == before)
 
     return acted

@@ -187,7 +187,12 @@ def blame(
     if ending not in {"goal", "stuck"}:
         return Failure("limit", f"ran out of {ending}")
     stuck = tree.deepest_open if tree else None
-    at = f"ended: {ending}" if stuck is None else f"stuck at {stuck.subtask}: {stuck.reason}"
+    if stuck is None:
+        at = f"ended: {ending}"
+    else:
+        refused = (move.step.obstacle for move in reversed(moves) if move.action == stuck.subtask)
+        why = stuck.reason or next(refused, None)
+        at = f"stuck at {stuck.subtask}" + (f": {why}" if why else "")
     return Failure("framework", undone(domain, start, moves) or at)
 
 

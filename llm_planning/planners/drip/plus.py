@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_planning.domain import A, S, settled
+from llm_planning.domain import A, S, settled, stepped
 from llm_planning.planners.drip.acting import Decomposing, ending_of
 from llm_planning.planners.drip.algorithm import Drip, drip
 from llm_planning.planners.drip.outcome import outcome_of
@@ -192,7 +192,7 @@ class Simulator(Generic[S, A]):
     async def step(self, state: S, action: A) -> Step[S] | None:
         """The step of an action; None if it draws chance."""
         self._draws.drawn = False
-        step: Step[S] = await settled(self._domain.step(state, action, self._draws))
+        step: Step[S] = await stepped(self._domain, state, action, self._draws)
         return None if self._draws.drawn else step
 
     async def reaches(self, state: S, plan: Sequence[A]) -> bool:

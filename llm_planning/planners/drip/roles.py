@@ -25,7 +25,7 @@ from pydantic import BaseModel, Field, create_model
 
 from llm_planning.domain import A, Judged, Predicts, S, Verdict
 from llm_planning.planners.drip.settings import TreeSettings
-from llm_planning.roles import Items, Kinds, Prompt, RoleSpec, Rule, on_the_way
+from llm_planning.roles import CheckedRules, Items, Kinds, Prompt, RoleSpec, Rule, on_the_way
 from llm_planning.roles.mistakes import Mistakes, names_of
 from llm_planning.roles.options import (
     REASON,
@@ -203,7 +203,7 @@ class DripRoles(Generic[S, A]):
 
     def __init__(self, domain: DripDomain[S, A], *, seed: int) -> None:
         self.domain = domain
-        self._rules: Any = domain
+        self._rules: Any = CheckedRules(domain)
         self._seed = seed
         self._prompt = cache(self._compiled)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llm_planning.domain import check_simulated, settled
+from llm_planning.domain import check_simulated, settled, stepped
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds
 from llm_planning.execution.decisions import statistics_of
@@ -279,7 +279,7 @@ async def first_move_metrics(
     happening = world_draws(seed)
     named = {str(action): action for action in await settled(world.actions(start))}
     rewards = [
-        (await settled(world.step(start, named.get(row.action, row.action), happening))).reward
+        (await stepped(world, start, named.get(row.action, row.action), happening)).reward
         for row in root
     ]
     if max(rewards) <= 0:

@@ -12,14 +12,15 @@ err one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from llm_planning.domain import A, S, Shows
+from llm_planning.domain import A, S
+from llm_planning.execution.episode import Move
 from llm_planning.execution.option_prompts import (
     INSTRUCTIONS,
     NOW,
@@ -29,7 +30,7 @@ from llm_planning.execution.option_prompts import (
     template,
 )
 from llm_planning.execution.option_roles import MOST_PROPOSED, PlanRoles
-from llm_planning.execution.options import Candidate, OptionState
+from llm_planning.execution.options import Candidate, OptionState, PolicyQuestion, is_shown
 from llm_planning.planners.tree_of_options.settings import ROLES, OptionSearchSettings
 from llm_planning.roles import Items, Kinds, RoleSpec, Rule, on_the_way
 from llm_planning.roles.options import (
@@ -46,6 +47,7 @@ from llm_planning.roles.seeing import pictures_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llm_planning.domain import Step
     from llm_planning.execution.option_settings import PromptSettings
     from llm_planning.execution.options import OptionDomain
     from llm_planning.roles.oracles import Key
@@ -394,16 +396,18 @@ class OptionRoles(PlanRoles[S, A]):
         """The first of some drawn outcomes in which the option shows its effect, or the first."""
         draws = Random(f"{self._seed} predicted {tau.described} {option}")
         rules = self._rules
-        shows = rules.shows if isinstance(rules, Shows) else None
-        first: S = rules.step(tau.state, option, draws).state
-        if shows is None or rules.feasible(tau.state, option) is not None:
-            return first
-        state = first
+        first: Step[S] = rules.step(tau.state, option, draws)
+        if rules.feasible(tau.state, option) is not None:
+            return first.state
+        step = first
         for _ in range(DRAWS):
-            if shows(tau.state, state, option):
-                return state
-            state = rules.step(tau.state, option, draws).state
-        return first
+            after = replace(tau, state=step.state)
+            moves = (Move(option, step),)
+            question = PolicyQuestion(tau=after, option=option, before=tau, moves=moves)
+            if is_shown(self.domain, question):
+                return step.state
+            step = rules.step(tau.state, option, draws)
+        return first.state
 
 
 def is_near(score: float, right: float) -> bool:
