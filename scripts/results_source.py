@@ -53,7 +53,7 @@ class Source:
             heads = [head.removesuffix(" (here)") for head in heads]
         counts = {row[1] for row in rows if heads[1:2] == [RUNS_HERE]} - {NOTHING}
         if len(counts) == 1:
-            source = f"{source.removesuffix('.')}, {counts.pop()}."
+            source = f"{source.removesuffix('.')}, {counts.pop()} a row."
             heads, rows = heads[:1] + heads[2:], [[row[0], *row[2:]] for row in rows]
         return f"{_markdown(heads, rows)}\n\n*{source}*"
 
@@ -78,7 +78,8 @@ class Source:
             for i, head in enumerate(self.heads)
             if head.endswith(side) and heads[i] not in without
         ]
-        first = [0, *(i for i, head in enumerate(heads) if head == RUNS_HERE and figures == "here")]
+        counted = figures == "here" and RUNS_HERE not in without
+        first = [0, *(i for i, head in enumerate(heads) if head == RUNS_HERE and counted)]
         rows = []
         for row in self.rows:
             name = row[0].removesuffix(f" ({CITED_ONLY})")
