@@ -113,13 +113,13 @@ def test_a_difference_is_told_in_points():
             ["", "runs here", "goals (here)"],
             [["A", "5 runs", "80% [38, 96]"], ["B", "5 runs", "0% [0, 43]"]],
             "|  | goals |\n| --- | --- |\n| A | 80% [38, 96] |\n| B | 0% [0, 43] |\n\n"
-            "*Made up: 10 runs, 5 runs.*",
+            "*Made up: 10 runs, 5 runs a row.*",
         ),
         (
             ["", "runs here", "goals (paper)", "goals (here)"],
             [["A", "5 runs", "90%", "80%"], ["C (cited only)", "–", "70%", "–"]],
             "|  | goals (paper) | goals (here) |\n| --- | --- | --- |\n| A | 90% | 80% |\n"
-            "| C (cited only) | 70% | – |\n\n*Made up: 10 runs, 5 runs.*",
+            "| C (cited only) | 70% | – |\n\n*Made up: 10 runs, 5 runs a row.*",
         ),
         (
             ["", "runs here", "goals (here)"],
