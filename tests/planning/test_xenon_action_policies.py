@@ -111,9 +111,14 @@ async def test_self_reflection_reads_why_earlier_attempts_failed():
         await policy.select_action("stick")
         policy.failed(failed("stick"))
     # Failures of one action on one belief share a reflection.
-    assert [analyses for _, _, _, analyses in ask.asked] == [("reason 1",) * n for n in range(5)]
+    told = [analyses for _, _, _, analyses in ask.asked]
+    assert told == [("reason 1",) * n for n in range(5)]
     policy.failed(failed("stick", "craft"))
-    assert await policy.analyses("stick") == (*("reason 1",) * 5, "reason 2")
+    told = await policy.analyses("stick")
+    assert tuple(told) == (*("reason 1",) * 5, "reason 2")
+    policy.failed(failed("stick", "smelt"))
+    assert len(await policy.analyses("stick")) == 7
+    assert (len(told), told[-1], told[-2:]) == (6, "reason 2", ("reason 1", "reason 2"))
 
 
 def counted(actions):

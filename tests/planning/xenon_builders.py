@@ -64,7 +64,9 @@ class Liking:
         self.asked = []
 
     async def __call__(self, question):
-        self.asked.append((question.item, question.examples, question.options, question.analyses))
+        self.asked.append(
+            (question.item, question.examples, question.options, tuple(question.analyses))
+        )
         liked = [action for action in self.liked if action in question.options]
         return liked[len(question.analyses) % len(liked)]
 

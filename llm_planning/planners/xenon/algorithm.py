@@ -348,7 +348,7 @@ class Xenon:
             return candidates[0]
         return await self.ask(item, candidates)
 
-    async def ask(self, item: str, options: tuple[str, ...], analyses: tuple[str, ...] = ()) -> str:
+    async def ask(self, item: str, options: tuple[str, ...], analyses: Sequence[str] = ()) -> str:
         """Asks which option obtains an item, with the K most similar items as examples."""
         known = self.memory.known()  # 4.8-12: item -> its valid action
         alike = await self.similar.top(item, known, self.k)  # 4.13-14

@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING
 
 from llm_planning.planners.xenon.algorithm import Xenon
 from llm_planning.planners.xenon.graph import NOTHING, Initial
+from llm_planning.planners.xenon.memory import Prefix
 from llm_planning.planners.xenon.roles import ActionQuestion, CorrectionQuestion
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llm_planning.environments.minecraft.book.rulebook import RuleBook
     from llm_planning.environments.minecraft.items.text_world import World
     from llm_planning.planners.xenon.algorithm import Plan
@@ -51,7 +54,7 @@ class SuccessesOnly(Xenon):
             return reused
         return await self.ask(item, self.memory.actions, await self.analyses(item))
 
-    async def analyses(self, item: str) -> tuple[str, ...]:  # noqa: ARG002 - subclasses read it
+    async def analyses(self, item: str) -> Sequence[str]:  # noqa: ARG002 - subclasses read it
         """Returns what the question tells of earlier failures; here nothing."""
         return ()
 
@@ -92,7 +95,7 @@ class SelfReflection(SuccessesOnly):
     reasons: dict[str, str] = field(default_factory=dict)
     explained: dict[str, list[str]] = field(default_factory=dict)
 
-    async def analyses(self, item: str) -> tuple[str, ...]:
+    async def analyses(self, item: str) -> Sequence[str]:
         """Reflects on the item's new failures; returns all reflections on it, oldest first."""
         done = self.explained.setdefault(item, [])
         for failure in self.unexplained.pop(item, []):
@@ -100,7 +103,7 @@ class SelfReflection(SuccessesOnly):
             if same not in self.reasons:
                 self.reasons[same] = await self.roles.analyse(failure)
             done.append(self.reasons[same])
-        return tuple(done)
+        return Prefix(done)
 
     def failed(self, failure: Failure) -> None:
         """Keeps the attempt to reflect on, and forgets the item's remembered success."""

@@ -3,19 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from llm_kernels.index import EmbeddingIndex
 from llm_planning.planners.xenon.graph import NOTHING, PICKAXES, DependencyGraph, aggregate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     from llm_serving.engine import Engine
 
 Counts: TypeAlias = "dict[str, dict[str, int]]"
+
+
+class Prefix(Sequence[str]):
+    """All that a list which only grows holds now, without a copy of it.
+
+    At the paper's horizon an agent fails at one item more than a hundred thousand times, and each
+    question tells of all of them.
+    """
+
+    __slots__ = ("_growing", "_length")
+
+    def __init__(self, growing: Sequence[str]) -> None:
+        self._growing = growing
+        self._length = len(growing)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(map(self._growing.__getitem__, range(self._length)[index]))
+        return self._growing[range(self._length)[index]]
 
 
 @dataclass(slots=True)

@@ -139,7 +139,7 @@ class ActionQuestion:
     item: str
     options: tuple[str, ...]
     examples: tuple[tuple[str, str], ...] = ()
-    analyses: tuple[str, ...] = ()
+    analyses: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
