@@ -115,6 +115,7 @@ def carry_out(
                 _recording(folder, sweep, provenance) as ledger,
                 Display(console, name=str(sweep["name"])) as display,
                 ProgressFile(folder) as file,
+                _telling_what_is_recorded(folder),
             ):
 
                 def watch(progress: Progress) -> None:
@@ -130,12 +131,25 @@ def carry_out(
                 )
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(_recorded(folder)) from interrupt
+    return progress
+
+
+@contextmanager
+def _telling_what_is_recorded(folder: Path) -> Iterator[None]:
+    """Adds to an error of ours inside how much of a sweep is recorded.
+
+    What ends a sweep before that is told alone: it would end `sweep resume` as well.
+
+    Raises:
+        StoppedError: in the place of the error.
+    """
+    try:
+        yield
     except Exception as error:
         recorded = _recorded(folder)
         if not recorded or not is_ours(error):
             raise
         raise StoppedError(f"{error}; {recorded}") from error
-    return progress
 
 
 def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:

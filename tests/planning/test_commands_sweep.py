@@ -109,6 +109,22 @@ def test_another_sweep_s_folder_is_refused(served, file, tmp_path):
     assert len(served.configs) == 1
 
 
+def test_what_cannot_go_on_is_not_told_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "roles.yaml").write_text("prior: rules\n")
+    (tmp_path / "who.yaml").write_text(
+        "{name: who, model: none, planners: puct, tasks: trap-door, "
+        "settings: {roles: roles.yaml, simulations: 2, moves: 1}}"
+    )
+    assert invoke("run", "who.yaml").exit_code == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    line = refused("sweep", "resume", "../sweeps/who", code=1)
+    assert line.endswith("run it from the folder where the sweep began, or restore it")
+    monkeypatch.chdir(tmp_path)
+    assert answer("sweep", "resume", "sweeps/who")["kept"] == 1
+
+
 def test_with_the_cache_a_sweep_run_twice_is_identical_and_asks_nothing(served, file):
     assert invoke("run", file, "--out", "one").exit_code == 0
     first = served.asked
