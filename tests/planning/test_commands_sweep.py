@@ -105,8 +105,15 @@ def test_another_sweep_s_folder_is_refused(served, file, tmp_path):
     assert invoke("run", file).exit_code == 0
     other = tmp_path / "other.yaml"
     other.write_text(SWEEP.replace("seeds: 3", "seeds: 4"))
-    assert "belongs to another sweep" in refused("sweep", "run", other, code=1)
+    line = refused("sweep", "run", other, code=1)
+    assert "belongs to another sweep, and a folder holds one: " in line
+    assert "0 of its 12 trials are not in this one, and 4 of this one's 16 are not in it; " in line
+    assert "name another folder with --out (" in line
+    assert "sweep resume" not in line
     assert len(served.configs) == 1
+    # Elsewhere, only what is new is asked.
+    assert answer("sweep", "run", other, "--out", "more")["done"] == 16
+    assert served.asked == 16
 
 
 def test_what_cannot_go_on_is_not_told_to_go_on(tmp_path, monkeypatch):
