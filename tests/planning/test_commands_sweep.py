@@ -127,7 +127,9 @@ def test_what_cannot_go_on_is_not_told_to_go_on(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     line = refused("sweep", "resume", "../sweeps/who", code=1)
-    assert line.endswith("run it from the folder where the sweep began, or restore it")
+    assert line.endswith(
+        "run it from the folder where the sweep began, or restore it; 1 of 1 trials are recorded"
+    )
     monkeypatch.chdir(tmp_path)
     assert answer("sweep", "resume", "sweeps/who")["kept"] == 1
 
@@ -178,7 +180,8 @@ def test_an_engine_that_dies_leaves_what_had_ended(served, file):
     result = invoke("run", file, "--no-cache", "--concurrency", "1")
     assert result.exit_code == 1
     assert "out of paper" in result.stderr
-    assert "4 of 12 trials are recorded" in result.stderr
+    going_on = "4 of 12 trials are recorded; to go on: llm-planning sweep resume sweeps/small\n"
+    assert result.stderr.endswith(going_on)
     served.script = {"decompose": ONE_OPTION}
     assert invoke("resume", "sweeps/small", "--no-cache").exit_code == 0
     assert served.asked == 5 + 8
