@@ -114,7 +114,7 @@ def _or_rules(spec: PlannerSpec) -> str:
     if not issubclass(spec.settings, RoleSettings):
         return ""
     profile = spec.settings.profile
-    return f", or let rules answer (--set roles={profile.name if profile else 'rules'})"
+    return f", or let rules answer (setting roles={profile.name if profile else 'rules'})"
 
 
 def prepare(

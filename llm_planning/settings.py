@@ -123,7 +123,8 @@ class Settings(BaseModel):
             key = ".".join(map(str, first["loc"]))
             # An error of settings that do not fit together has no place, and names them itself.
             subject = f"setting {key}={quote(first['input'])} is" if key else "these settings are"
-            raise SettingsError(f"{subject} not possible: {first['msg']}") from error
+            why = first["msg"].removeprefix("Value error, ")
+            raise SettingsError(f"{subject} not possible: {why}") from error
 
     def to_json(self) -> dict[str, object]:
         """Key -> value of all settings, as `read` takes them."""
@@ -180,6 +181,11 @@ def identified(values: Mapping[str, object], name: str, digest: str) -> dict[str
         ValueError: the values have another hash.
     """
     if values.get(f"{name}_sha256") not in {None, "", digest}:
+        if not digest:
+            raise ValueError(
+                f"what {name}={values.get(name)} names cannot be read from the working directory: "
+                "run it from the folder where the sweep began, or restore it"
+            )
         raise ValueError(f"what {name}={values.get(name)} names has changed: restore it")
     return {**values, f"{name}_sha256": digest}
 

@@ -173,8 +173,23 @@ class Answer:
         if metrics.get("executions", 1) > 1:
             facts.append(f"{metrics['executions_won']} of {metrics['executions']} executions won")
         if not success:
-            facts += filter(None, [metrics.get("failure_cause") or metrics.get("failure")])
+            limit = self._limit()
+            cause = metrics.get("failure_cause") or metrics.get("failure") or ""
+            # Where a limit is the cause, it is said once, with its value.
+            facts += filter(None, [limit, "" if limit.startswith(cause) else cause])
         return f"{verdict}{': ' if facts else ''}{', '.join(facts)}."
+
+    def _limit(self) -> str:
+        """The setting that ended a run before it reached the goal; empty if none is known to."""
+        metrics = self.outcome.metrics
+        settings = self.prepared.chosen.planner.to_json()
+        ending = str(metrics.get("ending", "horizon"))
+        if ending == "horizon" and not self.outcome.trace.get("ended"):
+            counts = (("moves", metrics.get("moves")), ("attempts", metrics.get("attempts_1")))
+            spent = (key for key, count in counts if count and count == settings.get(key))
+            ending = next(spent, "")
+        values = (settings[key] for key in (ending, f"max_{ending}") if key in settings)
+        return next((f"ran out of {ending} ({value})" for value in values), "")
 
     def _cost(self) -> str:
         total, seconds = self.total, f"{self.record.seconds:.1f} s"

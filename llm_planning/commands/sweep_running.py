@@ -107,14 +107,20 @@ def carry_out(
     """
     trials = [Trial(**trial) for trial in sweep["trials"]]
     console = SafeConsole(stderr=True)
+    going_on = f"; to go on: llm-planning sweep resume {folder}"
     try:
         with sigterm_as_ctrl_c():
-            with heard_while_loading(), console.waiting("preparing the trials"):
+            with (
+                _telling_what_is_recorded(folder),
+                heard_while_loading(),
+                console.waiting("preparing the trials"),
+            ):
                 provenance = _provenance(trials, deterministic=deterministic)
             with (
                 _recording(folder, sweep, provenance) as ledger,
                 Display(console, name=str(sweep["name"])) as display,
                 ProgressFile(folder) as file,
+                _telling_what_is_recorded(folder, going_on),
             ):
 
                 def watch(progress: Progress) -> None:
@@ -129,13 +135,28 @@ def carry_out(
                     watch=watch,
                 )
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(_recorded(folder)) from interrupt
+        recorded = _recorded(folder)
+        raise KeyboardInterrupt(recorded and f"{recorded}{going_on}") from interrupt
+    return progress
+
+
+@contextmanager
+def _telling_what_is_recorded(folder: Path, remedy: str = "") -> Iterator[None]:
+    """Adds to an error of ours inside how much of a sweep is recorded.
+
+    Args:
+        remedy: follows that; none for what would end `sweep resume` as well.
+
+    Raises:
+        StoppedError: in the place of the error.
+    """
+    try:
+        yield
     except Exception as error:
         recorded = _recorded(folder)
         if not recorded or not is_ours(error):
             raise
-        raise StoppedError(f"{error}; {recorded}") from error
-    return progress
+        raise StoppedError(f"{error}; {recorded}{remedy}") from error
 
 
 def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:
@@ -166,6 +187,4 @@ def _recorded(folder: Path) -> str:
             finished, total = len(ledger.finished()), len(ledger.sweep["trials"])
     except LedgerError:
         return ""
-    return (
-        f"{finished} of {total} trials are recorded; to go on: llm-planning sweep resume {folder}"
-    )
+    return f"{finished} of {total} trials are recorded"

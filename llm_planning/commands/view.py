@@ -92,8 +92,12 @@ def view(
     Exits with 1 if a trace or a sweep cannot be read; with 2 if a page cannot be written there.
     """
     is_sweep = live or os.path.isdir(trace)
+    if other is not None and is_sweep:
+        raise UsageError(
+            "OTHER is for two traces: leave it out; to compare sweeps, join what "
+            "`llm-planning sweep export` writes of each"
+        )
     for option, odd, needed in (
-        ("OTHER", other is not None and is_sweep, "two traces"),
         ("--trials", trials is not None and (live or not is_sweep), "a sweep without --live"),
         ("--out", out is not None and live, "pages without --live, which writes none"),
         ("--port", port is not None and not live, "--live"),

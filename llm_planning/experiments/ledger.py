@@ -465,14 +465,15 @@ class Ledger:
             self._traces.clean(frozenset(traced))
 
     def _refuse_other(self, sweep: Mapping[str, Any]) -> None:
-        keys = {Trial(**trial).key for trial in sweep["trials"]}
-        if keys == self._numbers.keys():
+        keys, ours = {Trial(**trial).key for trial in sweep["trials"]}, self._numbers.keys()
+        if keys == ours:
             return
         raise LedgerError(
-            f"the ledger {self._file} belongs to another sweep: of its {len(self._numbers)} trials "
-            f"{len(self._numbers.keys() - keys)} are not in this one, which has "
-            f"{len(keys - self._numbers.keys())} others; name another folder (a model's YAML file "
-            "and own code that are edited make other trials)"
+            f"the ledger {self._file} belongs to another sweep, and a folder holds one: "
+            f"{len(ours - keys)} of its {len(ours)} trials are not in this one, and "
+            f"{len(keys - ours)} of this one's {len(keys)} are not in it; "
+            "name another folder with --out (a model's YAML file and own code that are edited make "
+            "other trials)"
         )
 
     def _refuse_repeated(self, trial: int, attempt: int) -> None:

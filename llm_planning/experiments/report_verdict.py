@@ -38,8 +38,9 @@ def verdict_counts(report: PaperReport) -> dict[str, int]:
         measured: those of them that have an interval here.
         hold: those of them that lie in it.
         differences: below the table.
-        beyond_chance: those of them whose interval excludes zero.
-        differences_printed: those of them that the paper prints.
+        differences_measured: those of them that have an interval here.
+        beyond_chance: those of these whose interval excludes zero.
+        differences_printed: those measured ones that the paper prints.
         differences_hold: those of these that lie beyond chance on the side that the paper prints.
     """
     printed = [
@@ -51,23 +52,30 @@ def verdict_counts(report: PaperReport) -> dict[str, int]:
     inside = [
         _side(estimate, value) == 0
         for value, estimate in printed
-        if estimate and estimate.low is not None and estimate.high is not None
+        if estimate and _has_interval(estimate)
     ]
     differences = [
-        (compared.published, compared.difference.estimate) for compared in report.differences
+        (compared.published, _side(compared.difference.estimate, 0.0))
+        for compared in report.differences
+        if _has_interval(compared.difference.estimate)
     ]
-    beyond = [(text, side) for text, estimate in differences if (side := _side(estimate, 0.0))]
     return {
         "printed": len(printed),
         "measured": len(inside),
         "hold": sum(inside),
-        "differences": len(differences),
-        "beyond_chance": len(beyond),
+        "differences": len(report.differences),
+        "differences_measured": len(differences),
+        "beyond_chance": sum(side != 0 for _, side in differences),
         "differences_printed": sum(text is not None for text, _ in differences),
         "differences_hold": sum(
-            text is not None and side * (printed_value(text) or 0.0) > 0 for text, side in beyond
+            text is not None and side * (printed_value(text) or 0.0) > 0
+            for text, side in differences
         ),
     }
+
+
+def _has_interval(estimate: Estimate) -> bool:
+    return estimate.low is not None and estimate.high is not None
 
 
 def _side(estimate: Estimate, value: float) -> int:
@@ -75,6 +83,10 @@ def _side(estimate: Estimate, value: float) -> int:
     if estimate.low is None or estimate.high is None:
         return 0
     return (estimate.low > value) - (estimate.high < value)
+
+
+def _unmeasured(number: int) -> str:
+    return f"; {number} more {'was' if number == 1 else 'were'} not measured" if number else ""
 
 
 def verdict_text(report: PaperReport) -> str:
@@ -85,14 +97,18 @@ def verdict_text(report: PaperReport) -> str:
             "{hold} of {measured} printed figures hold: they lie in the interval that was measured "
             "here"
         )
-        if missing := counts["printed"] - counts["measured"]:
-            text += f"; {missing} more {'was' if missing == 1 else 'were'} not measured"
+        text += _unmeasured(counts["printed"] - counts["measured"])
     elif counts["printed"]:
         text = "None of {printed} printed figures was measured with an interval"
     else:
         text = "The paper prints no figure that is measured here"
-    if counts["differences"]:
-        text += ". {beyond_chance} of {differences} differences are beyond chance"
-    if counts["differences_printed"]:
-        text += ", {differences_hold} of {differences_printed} on the side that the paper prints"
+    if counts["differences_measured"]:
+        text += ". {beyond_chance} of {differences_measured} differences are beyond chance"
+        if counts["differences_printed"]:
+            text += (
+                ", {differences_hold} of {differences_printed} on the side that the paper prints"
+            )
+        text += _unmeasured(counts["differences"] - counts["differences_measured"])
+    elif counts["differences"]:
+        text += ". None of {differences} differences was measured with an interval"
     return f"{text.format_map(counts)}."

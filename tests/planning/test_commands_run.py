@@ -103,6 +103,37 @@ def test_a_run_that_no_goal_judges_has_a_verdict_in_words_and_a_long_goal_is_cut
     assert all(len(line) <= 80 for line in short.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("drip budget=3", "3 steps, ran out of budget (3)"),
+        ("drip max_depth=1", "ran out of depth (1)"),
+        ("puct moves=3 --task trap-door", "3 steps, ran out of moves (3)"),
+        ("mc-dml moves=3 --task trap-door", "3 steps, 25 of 100 points, ran out of moves (3)"),
+        ("react-action --task craft-a-diamond-pickaxe", "30 steps, ran out of attempts (30)"),
+    ],
+)
+def test_a_limit_that_ended_a_run_is_named(line, reason):
+    words = re.sub(r"(\S+=\S+)", r"--set \1", line).split()
+    report = answer("run", *words, *RULES, "--model", "none")
+    assert report["verdict"] == f"The goal is not reached: {reason}."
+
+
+def test_a_world_that_ends_by_itself_ran_out_of_nothing():
+    home = ("--domain", "household", "--set", "limit=6", "--set", "sight=full", "--model", "none")
+    report = answer("run", "uct", *home, "--set", "moves=6", "--set", "simulations=2")
+    assert report["verdict"] == "The goal is not reached: 6 steps, the fewest are 6."
+
+
+def test_a_limit_is_named_beside_wrong_answers(tmp_path):
+    (tmp_path / "wrong.yaml").write_text("decompose: {rate: 0}\njudge: rules\napply: rules\n")
+    problem = ("--domain", "blocksworld", "--task", "section-4.1.4", "--model", "none")
+    wrong = ("--set", f"roles={tmp_path / 'wrong.yaml'}", "--set", "budget=3")
+    assert answer("run", "drip", *problem, *wrong)["verdict"].endswith(
+        ", ran out of budget (3), wrong answers of decompose: 3."
+    )
+
+
 def test_more_is_seen_when_asked_for(opened):
     result = invoke("too", *SMALL, "-v")
     assert result.exit_code == 0, result.output

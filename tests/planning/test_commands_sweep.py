@@ -105,8 +105,33 @@ def test_another_sweep_s_folder_is_refused(served, file, tmp_path):
     assert invoke("run", file).exit_code == 0
     other = tmp_path / "other.yaml"
     other.write_text(SWEEP.replace("seeds: 3", "seeds: 4"))
-    assert "belongs to another sweep" in refused("sweep", "run", other, code=1)
+    line = refused("sweep", "run", other, code=1)
+    assert "belongs to another sweep, and a folder holds one: " in line
+    assert "0 of its 12 trials are not in this one, and 4 of this one's 16 are not in it; " in line
+    assert "name another folder with --out (" in line
+    assert "sweep resume" not in line
     assert len(served.configs) == 1
+    # Elsewhere, only what is new is asked.
+    assert answer("sweep", "run", other, "--out", "more")["done"] == 16
+    assert served.asked == 16
+
+
+def test_what_cannot_go_on_is_not_told_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "roles.yaml").write_text("prior: rules\n")
+    (tmp_path / "who.yaml").write_text(
+        "{name: who, model: none, planners: puct, tasks: trap-door, "
+        "settings: {roles: roles.yaml, simulations: 2, moves: 1}}"
+    )
+    assert invoke("run", "who.yaml").exit_code == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    line = refused("sweep", "resume", "../sweeps/who", code=1)
+    assert line.endswith(
+        "run it from the folder where the sweep began, or restore it; 1 of 1 trials are recorded"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert answer("sweep", "resume", "sweeps/who")["kept"] == 1
 
 
 def test_with_the_cache_a_sweep_run_twice_is_identical_and_asks_nothing(served, file):
@@ -155,7 +180,8 @@ def test_an_engine_that_dies_leaves_what_had_ended(served, file):
     result = invoke("run", file, "--no-cache", "--concurrency", "1")
     assert result.exit_code == 1
     assert "out of paper" in result.stderr
-    assert "4 of 12 trials are recorded" in result.stderr
+    going_on = "4 of 12 trials are recorded; to go on: llm-planning sweep resume sweeps/small\n"
+    assert result.stderr.endswith(going_on)
     served.script = {"decompose": ONE_OPTION}
     assert invoke("resume", "sweeps/small", "--no-cache").exit_code == 0
     assert served.asked == 5 + 8

@@ -306,7 +306,10 @@ def test_a_sweep_is_resumed_with_another_provenance(folder):
 
 def test_another_sweep_is_refused(folder, ledger):
     ledger.close()
-    with pytest.raises(LedgerError, match="of its 4 trials 2 are not in this one, which has 0 oth"):
+    with pytest.raises(
+        LedgerError,
+        match="one: 2 of its 4 trials are not in this one, and 0 of this one's 2 are not in it",
+    ):
         Ledger.resume(folder, PROVENANCE, sweep=sweep_of_seeds(2))
     Ledger.resume(folder, PROVENANCE).close()  # the lock was given back
 

@@ -447,7 +447,7 @@ def test_without_a_model_somebody_has_to_answer():
     assert ended.exit_code == 1
     assert ended.stderr == (
         "error: the model 'none' answers no questions: name a model that does, or let rules answer "
-        "(--set roles=rules)\n"
+        "(setting roles=rules)\n"
     )
 
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 from any_domain_worlds import Cliff, Guarded
+from command_line import invoke
 from mc_dml_games import chain, read_golden, rounded
 from runs import run_in
 from textgame_toys import trap_door
@@ -199,8 +200,20 @@ class Hidden(Cliff):
 @pytest.mark.parametrize("name", [spec.name for spec in SPECS if not spec.needs])
 async def test_hidden_states_are_not_for_these_planners(name):
     spec = AGENTS[name]
-    with pytest.raises(DomainError, match=r"^fog hides its state .* plan there with puct or uct$"):
+    with pytest.raises(
+        DomainError,
+        match=r"^fog hides its state .* plan there with puct or uct, or set sight=full if the "
+        "domain has it$",
+    ):
         await spec.run(run_in(Hidden(), spec.settings.read({}), an_engine(), domain="fog"))
+
+
+def test_a_household_that_shows_its_state_is_one_of_their_worlds():
+    home = ("mc-dml-uct", "--domain", "household", "--model", "none", "--set", "moves=1")
+    hidden = invoke("run", *home)
+    assert hidden.exit_code == 1
+    assert "or set sight=full if the domain has it" in hidden.stderr
+    assert invoke("run", *home, "--set", "sight=full").exit_code == 0
 
 
 def test_walkthroughs_are_for_worlds_that_have_one():

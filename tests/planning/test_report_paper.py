@@ -144,7 +144,7 @@ def test_a_difference_holds_beyond_chance_on_the_printed_side(configs, tmp_path)
     (drawn,) = table.differences
 
     def compared(published, low, high):
-        estimate = Estimate(value=(low + high) / 2, low=low, high=high, n=9, method="t")
+        estimate = Estimate(value=low and (low + high) / 2, low=low, high=high, n=9, method="t")
         return replace(
             drawn, published=published, difference=replace(drawn.difference, estimate=estimate)
         )
@@ -161,6 +161,14 @@ def test_a_difference_holds_beyond_chance_on_the_printed_side(configs, tmp_path)
     assert (counts["differences_printed"], counts["differences_hold"]) == (4, 2)
     assert verdict_text(replace(table, differences=beside)).endswith(
         " 4 of 5 differences are beyond chance, 2 of 4 on the side that the paper prints."
+    )
+    unmeasured = compared("12", None, None)
+    assert verdict_text(replace(table, differences=(*beside, unmeasured))).endswith(
+        " 4 of 5 differences are beyond chance, 2 of 4 on the side that the paper prints; "
+        "1 more was not measured."
+    )
+    assert verdict_text(replace(table, differences=(unmeasured, unmeasured))).endswith(
+        ". None of 2 differences was measured with an interval."
     )
 
 

@@ -333,6 +333,20 @@ def test_a_file_is_part_of_the_settings_by_its_content(tmp_path):
     assert RoleSettings.read({"roles": "rules"}).roles_sha256 == ""
 
 
+def test_a_file_that_was_there_is_told_from_one_that_has_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "roles.yaml").write_text("propose: llm\n")
+    settings = RoleSettings.read({"roles": "roles.yaml"}).to_json()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    with pytest.raises(
+        SettingsError,
+        match=r"^these settings are not possible: what roles=roles\.yaml names cannot be read from "
+        "the working directory: run it from the folder where the sweep began, or restore it$",
+    ):
+        RoleSettings.read(settings)
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(
         SettingsError,

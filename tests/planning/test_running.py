@@ -9,6 +9,7 @@ import pytest
 from catalogues import listed
 from textgame_toys import trap_door
 
+from llm_planning import open_engine
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.environments.minecraft.options.domain import Minecraft
@@ -26,6 +27,7 @@ from llm_planning.settings import Settings, SettingsError
 from llm_planning.specs import UnknownTaskError, planner, why_unfit
 from llm_planning.trace import recording
 from llm_serving.encoder_engine import EncoderEngine
+from llm_serving.errors import UnableError
 from llm_serving.request import Request
 from llm_serving.scripted import ScriptedEngine
 
@@ -96,6 +98,14 @@ async def test_a_domain_that_is_open_is_taken_as_it_is():
 async def test_a_problem_is_a_name_or_an_open_domain():
     with pytest.raises(DomainError, match=r"Line'> is neither a task's name nor a domain: give an"):
         await plan(echo, Line, engine=Engines(EncoderEngine()))
+
+
+async def test_without_a_model_the_setting_is_named_and_no_flag_of_the_command_line():
+    with (
+        open_engine("none") as engine,
+        pytest.raises(UnableError, match=r"or let rules answer \(setting roles=rules\)$"),
+    ):
+        await plan("puct", "trap-door", engine=engine)
 
 
 async def test_an_open_domain_has_the_names_that_a_sweep_would_give_it():

@@ -179,7 +179,11 @@ def test_how_many_pages(worlds, tmp_path, most, pages):
         (["--port", "5"], "--port is for --live: leave it out"),
         (["--live", "--out", "x"], "--out is for pages without --live, which writes none"),
         (["--live", "--trials", "3"], "--trials is for a sweep without --live: leave it out"),
-        (["other.jsonl"], "OTHER is for two traces: leave it out"),
+        (
+            ["other.jsonl"],
+            "OTHER is for two traces: leave it out; to compare sweeps, join what "
+            "`llm-planning sweep export` writes of each",
+        ),
         (["--out", "/dev/null/x"], "--out /dev/null/x: /dev/null is not a folder that can be wr"),
         (["--out", "/dev/null/x.html"], "/dev/null is not a folder that can be written"),
     ],

@@ -229,7 +229,7 @@ def test_without_a_model_whoever_the_user_named_answers(arguments):
     result = invoke("run", "xenon", "--model", "none", *arguments.split())
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the model 'none' answers no questions")
-    assert "(--set roles=table12)" in result.stderr
+    assert "(setting roles=table12)" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,13 @@ def test_local_folder_without_a_model(tmp_path):
         resolve(str(tmp_path))
 
 
+def test_a_folder_around_an_adapter(tmp_path):
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "adapter_config.json").write_text("{}")
+    with pytest.raises(UnknownModelError, match=r"holds no model: did you mean .*[^/]/adapter\?$"):
+        resolve(f"{tmp_path}/")
+
+
 def test_local_folder_that_lacks_weights(local):
     index = {"weight_map": {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}}
     (local / "model.safetensors.index.json").write_text(json.dumps(index))

@@ -412,7 +412,7 @@ class GameAsking(Asking):
         if isinstance(run.world, Believes):
             raise DomainError(
                 f"{run.domain} hides its state (it has a belief), which MC-DML's planners "
-                "would see: plan there with puct or uct"
+                "would see: plan there with puct or uct, or set sight=full if the domain has it"
             )
         super().__init__(run.world, run.engines, settings, seed=run.seed)
         self.waiting = Stopwatch()

@@ -265,6 +265,10 @@ def _source(name: str) -> _Source:
 
 
 def _local(name: str, folder: Path) -> ResolvedModel:
+    if is_adapter(folder / "adapter") and not os.path.lexists(folder / "config.json"):
+        raise UnknownModelError(
+            f"the folder {name} holds no model: did you mean {os.path.join(name, 'adapter')}?"
+        )
     check_folder(folder)
     path = folder.resolve()
     card = read_card(path)
