@@ -517,12 +517,14 @@ BROKEN = {
     "[]": "indices",
     '{"effects": [1]}': "not subscriptable",
     json.dumps({"effects": [SEEN, {"option": SEEN["option"]}]}): "'before' is missing",
-    json.dumps({"effects": [SEEN | {"option": {}}]}): "verb: Field required",
-    json.dumps({"effects": [SEEN | {"after": {}}]}): "biome: Field required",
-    effects_with("option", verb=[]): "verb: Input",
-    effects_with("option", quantity=0): "quantity: Input",
-    effects_with("after", hunger=float("nan")): "hunger: Input",
-    effects_with("after", inventory={"x": 1 << 99}): "inventory.x: Input",
+    json.dumps({"effects": [SEEN | {"option": {}}]}): "verb is missing",
+    json.dumps({"effects": [SEEN | {"after": {}}]}): "biome is missing",
+    effects_with("option", verb=[]): "verb is []: Input",
+    effects_with("option", quantity=0): "quantity is 0: Input",
+    effects_with("after", hunger=float("nan")): "hunger is nan: Input",
+    effects_with(
+        "after", inventory={"x": 1 << 99}
+    ): "inventory.x is 633825300114114700748351602688: Input",
 }
 
 
