@@ -318,13 +318,15 @@ def why_unanswered(spec: PlannerSpec, chosen: Chosen) -> str | None:
     """Why no run without a model can end, in one line; None if one can, or if nobody knows.
 
     None if rules or another model answer a role: the others may not be asked then. With a uniform
-    π a planner may ask nobody. One with a profile (XENON's) may know all that an item takes. Of a
-    planner that is not of this project nothing is known.
+    π, or UCT in its place, a planner may ask nobody. One with a profile (XENON's) may know all that
+    an item takes. Of a planner that is not of this project nothing is known.
     """
     settings = chosen.planner
     if spec.source or not (spec.roles and isinstance(settings, RoleSettings)):
         return None
-    if settings.profile is not None or chosen.to_json().get("prior") == "uniform":
+    given = chosen.to_json()
+    silent = given.get("prior") == "uniform" or given.get("selection") == "uct"
+    if silent or settings.profile is not None:
         return None
     answerers = map(settings.assignment.of, settings.models_roles(spec.roles))
     if any(answerer != "llm" for answerer in answerers):

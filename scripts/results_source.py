@@ -53,7 +53,9 @@ class Source:
             heads = [head.removesuffix(" (here)") for head in heads]
         counts = {row[1] for row in rows if heads[1:2] == [RUNS_HERE]} - {NOTHING}
         if len(counts) == 1:
-            source = f"{source.removesuffix('.')}, {counts.pop()} a row."
+            count = counts.pop()
+            each = "" if count.endswith(" of each") else " a row"
+            source = f"{source.removesuffix('.')}, {count}{each}."
             heads, rows = heads[:1] + heads[2:], [[row[0], *row[2:]] for row in rows]
         return f"{_markdown(heads, rows)}\n\n*{source}*"
 

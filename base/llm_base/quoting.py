@@ -51,6 +51,9 @@ def first_fault(error: ValidationError, columns: Sequence[str] = ()) -> str:
     if columns:
         place[0] = columns[int(place[0])]
     where = printable(shortened(".".join(map(str, place)), LONGEST_VALUE)) or "it"
+    why = first["msg"].removeprefix("Value error, ")
     if first["type"] == "missing":
         return f"{where} is missing"
-    return f"{where} is {quote(first['input'])}: {first['msg']}"
+    if first["type"] == "json_invalid":
+        return f"{where} is not JSON: {why.removeprefix('Invalid JSON: ')}"
+    return f"{where} is {quote(first['input'])}: {why}"

@@ -107,6 +107,8 @@ class CheckedRules:
         self._domain: Any = domain
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the domain's
+        if name == "_domain":  # of a copy that is not made yet
+            raise AttributeError(name)
         member = getattr(self._domain, name)
         if name not in _RETURNS:
             return member

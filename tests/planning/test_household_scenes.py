@@ -259,7 +259,7 @@ def word_of_goals(values):
         (unknown, "relation_type is 'UNDER': "),
         (dangling, "there is no node 99"),
         (cycle, "lies on or inside itself"),
-        (huge, "List should have at most 5000 items"),
+        (huge, "nodes is [{"),
         (no_room, "none has category=Rooms"),
         (nobody, "none has class_name=character"),
         (no_thing, "nothing that can be grabbed lies at a place"),

@@ -77,7 +77,8 @@ def test_what_a_stranger_wrote_is_refused(tmp_path, content):
     (tmp_path / PROGRESS_FILE).write_text(content)
     with pytest.raises(
         ValueError,
-        match=r"^(it|written|progress(\.(total|load))?|more) is (missing|[^\n]*: [A-Z][^\n]*)$",
+        match=r"^(it|written|progress(\.(total|load))?|more) is "
+        r"(missing|not JSON: [^\n]*|[^\n]*: [A-Z][^\n]*)$",
     ):
         read_progress(tmp_path)
 

@@ -200,6 +200,8 @@ def test_no_model_is_refused_where_it_must_answer(load, tmp_path):
     # XENON asks nobody about what it knows, such as what a log takes.
     knows = "{planners: xenon, domain: minecraft-items, tasks: all, model: none}"
     assert load(fine=knows).trials
+    home = "{planners: {llm-mcts: {selection: uct, state_prior: uniform}}, tasks: all, model: none}"
+    assert load(fine=home).trials
 
 
 @pytest.mark.parametrize(("exclude", "left"), EXCLUSIONS)
