@@ -370,7 +370,7 @@ def test_a_program_without_its_function_is_named(tmp_path):
 @pytest.mark.parametrize("name", ["a b", "1a", "a;b", "a\nb", "ä", "a" * 65])
 def test_a_folder_is_called_as_a_function(tmp_path, name):
     write(tmp_path, name)
-    with pytest.raises(SkillError, match="name is .*: String should match") as error:
+    with pytest.raises(SkillError, match=r"name is .*: String should match") as error:
         opened(tmp_path)
     assert "\n" not in str(error.value)
 
