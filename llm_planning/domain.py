@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Awaitable
 from functools import cache
 from importlib.resources import files
+from math import isfinite
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -73,9 +74,14 @@ __all__ = [
     "Turns",
     "Verdict",
     "ability_text",
+    "check_goal",
     "check_simulated",
+    "check_step",
+    "is_finite",
     "missing_members",
     "settled",
+    "stepped",
+    "wrong_return",
 ]
 
 S = TypeVar("S")
@@ -532,6 +538,18 @@ def check_simulated(domain: Domain[Any, Any]) -> None:
         raise DomainError(domain.no_search)
 
 
+def check_goal(domain: Domain[Any, Any]) -> None:
+    """Refuses a domain that does not say its goal; its constructor may set it.
+
+    Raises:
+        DomainError: there is no goal, or it is no text.
+    """
+    if not isinstance(goal := getattr(domain, "goal", None), str):
+        raise DomainError(
+            f"{type(domain).__name__}.goal is {quote(goal)}, not a text: say what is to be reached"
+        )
+
+
 def missing_members(domain: type[Domain[Any, Any]], ability: type) -> list[str]:
     """The members of one of the Protocols that a class neither has nor declares.
 
@@ -650,6 +668,50 @@ async def settled(value: Soon[T]) -> T:
     if inspect.isawaitable(value):
         return await value
     return value
+
+
+async def stepped(domain: Domain[S, A], state: S, action: A, rng: Random) -> Step[S]:
+    """Takes a step of a domain, and makes sure that it is one; see `check_step`."""
+    step = domain.step(state, action, rng)
+    # Most worlds step at once, and a rollout takes many steps.
+    return check_step(domain, step if isinstance(step, Step) else await settled(step))
+
+
+def check_step(domain: Domain[S, A], step: object) -> Step[S]:
+    """Makes sure that what a domain's `step` returned is a `Step` with a finite reward.
+
+    Raises:
+        DomainError: it is not.
+    """
+    if not isinstance(step, Step):
+        raise wrong_return(domain, "step", step, "a Step")
+    if not is_finite(step.reward):
+        raise wrong_return(
+            domain, "step", step.reward, "a finite number, as the reward of its Step"
+        )
+    return step
+
+
+def is_finite(value: Any) -> bool:  # noqa: ANN401 - a world may give anything
+    """Whether a value is a number, and neither infinite nor NaN."""
+    try:
+        return isfinite(value)
+    except (TypeError, OverflowError):
+        return False
+
+
+def wrong_return(domain: object, method: str, value: object, wanted: str) -> DomainError:
+    """The error of a domain's method that returned something else than it has to.
+
+    Example:
+        >>> from llm_planning.domain import wrong_return
+        >>> str(wrong_return("a world", "feasible", True, "a text or None"))
+        'str.feasible returned True, not a text or None: docs/extending.md says what it returns'
+    """
+    return DomainError(
+        f"{type(domain).__name__}.{method} returned {quote(value)}, not {wanted}: "
+        "docs/extending.md says what it returns"
+    )
 
 
 async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None:

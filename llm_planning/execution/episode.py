@@ -13,8 +13,7 @@ from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from llm_planning.domain import A, S, Step, is_won, settled
-from llm_planning.domain_returns import stepped
+from llm_planning.domain import A, S, Step, is_won, settled, stepped
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:

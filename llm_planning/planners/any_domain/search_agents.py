@@ -21,10 +21,12 @@ from llm_planning.domain import (
     Scores,
     Turns,
     check_simulated,
+    is_finite,
     observed,
     settled,
+    stepped,
+    wrong_return,
 )
-from llm_planning.domain_returns import is_finite, stepped, wrong_return
 from llm_planning.execution.decisions import Decision, best_edge, episode_outcome, statistics_of
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen

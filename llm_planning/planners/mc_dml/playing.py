@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llm_planning.domain import check_simulated, settled
-from llm_planning.domain_returns import stepped
+from llm_planning.domain import check_simulated, settled, stepped
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds
 from llm_planning.execution.decisions import statistics_of
