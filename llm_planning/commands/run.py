@@ -163,6 +163,8 @@ def run(
 
 def _note_what_is_seen(prepared: Prepared) -> None:
     """Says where a search sees what a world of the user's own hides from agents."""
+    if not prepared.domain.source:
+        return
     from llm_base.terminal import complain
     from llm_planning.domain import Believes, Observes, missing_members
     from llm_planning.planners.any_domain.settings import UctSettings
@@ -170,8 +172,7 @@ def _note_what_is_seen(prepared: Prepared) -> None:
 
     domain, searches = prepared.domain, (UctSettings, GameSearchSettings)
     if (
-        domain.source
-        and issubclass(prepared.spec.settings, searches)
+        issubclass(prepared.spec.settings, searches)
         and not missing_members(domain.kind, Observes)
         and missing_members(domain.kind, Believes)
     ):
