@@ -333,6 +333,6 @@ def refuse_unfit(spec: PlannerSpec, domain: DomainSpec) -> None:
     if why := why_unfit(spec, domain):
         missing = (name for need in spec.needs for name in missing_members(domain.kind, need))
         named = ", ".join(f"`{name}`" for name in missing)
-        told = all(need.__module__ == Domain.__module__ for need in spec.lacks(domain))
-        where = "docs/extending.md says how to add" if told else "it lacks"
+        documented = all(need.__module__ == Domain.__module__ for need in spec.lacks(domain))
+        where = "docs/extending.md says how to add" if documented else "it lacks"
         raise DomainError(f"{why}: {where} {named}")

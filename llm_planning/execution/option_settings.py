@@ -71,8 +71,8 @@ class OneAnswerSettings(PromptSettings):
     """Settings of a planner that plans in one answer.
 
     Attributes:
-        d: the most steps of the plan. The papers state none: a depth is ToO's and
-            ToT-MCTS's alone (ToO, Section 4.1).
+        d: the most steps of the plan. The papers state none: ToO and ToT-MCTS alone have a depth
+            (ToO, Section 4.1).
     """
 
     d: int = Field(32, ge=1, le=32)

@@ -22,8 +22,8 @@ Counts: TypeAlias = "dict[str, dict[str, int]]"
 class Prefix(Sequence[str]):
     """All that a list which only grows holds now, without a copy of it.
 
-    At the paper's horizon an agent fails at one item more than a hundred thousand times, and each
-    question tells of all of them.
+    At the horizon of Table 2 an untaught SC fails 700,000 times at one item, and each question is
+    asked with all reflections on it.
     """
 
     __slots__ = ("_growing", "_length")
