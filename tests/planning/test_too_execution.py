@@ -111,6 +111,18 @@ def test_a_first_policy_is_the_option_and_a_later_one_mends_one_level():
     ]
 
 
+@pytest.mark.parametrize(
+    ("verb", "item"),
+    [("shear", "iron_ore"), ("milk", "pig"), ("collect", "leather"), ("cook", "iron_ore")],
+)
+def test_nothing_leads_to_an_option_without_sense(verb, item):
+    """The rules would otherwise carry out what they take it to mean: shear a sheep, milk a cow."""
+    option = Option(verb, 1, item)
+    assert approach(WORLD, asked(option)) == [option]
+    came_another_way = holding(white_wool=1, milk_bucket=1, leather=1, iron_ingot=1)
+    assert not is_shown(WORLD, asked(option, state=came_another_way))
+
+
 # --- Algorithm 2 ---------------------------------------------------------------------------------
 
 

@@ -93,10 +93,14 @@ class StepsBefore:
     def approach(self, before: State, state: State, option: Option) -> list[Option]:
         """How to go on with an option that is not done: what it lacks, then the rest of it.
 
+        Nothing leads to what makes no sense, such as shearing iron: its sense would be the rules'.
+
         Args:
             before: the state in which the option was begun.
         """
         verb = VERBS[option.verb]
+        if option.item not in verb.names(self._rules):
+            return [option]
         gives = verb.gives(self._rules, option)
         held = state.inventory
         gained = max(

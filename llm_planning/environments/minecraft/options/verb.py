@@ -80,14 +80,17 @@ class Verb:
     aim: str = "{item} near"
     evidence: Callable[[OptionRules, State, Option], str] = lambda _, __, ___: "nothing is missing"
 
+    def promises(self, rules: OptionRules, option: Option) -> Mapping[str, int]:
+        """What an option gives; nothing if its verb cannot be used with its item."""
+        return self.gives(rules, option) if option.item in self.names(rules) else {}
+
     def done(self, rules: OptionRules, state: State, option: Option) -> bool:
         """Whether the result of an option is held, or in view, in its quantity."""
         if self.there is not None:
             return self.there(state, state, option)
-        wanted = self.gives(rules, option)
+        wanted = self.promises(rules, option)
         return (
             bool(wanted)
-            and option.item in self.names(rules)
             and (self.besides is None or holds(state, self.besides))
             and all(
                 max(state.inventory.get(item, 0), item in state.equipment) >= count
@@ -102,7 +105,7 @@ class Verb:
         """
         if self.there is not None:
             return self.there(before, state, replace(option, quantity=1))
-        wanted = self.gives(rules, option)
+        wanted = self.promises(rules, option)
         return bool(wanted) and all(
             state.inventory.get(item, 0) - before.inventory.get(item, 0) >= count
             for item, count in wanted.items()

@@ -231,6 +231,7 @@ COOK: Final = replace(
     SMELT,
     word="cook",
     use=cook,
+    names=lambda rules: [name for name, recipe in rules.smelted.items() if recipe.item in COOKED],
     sources=lambda rules, item: (item,) if item in rules.smelts and item in COOKED else (),
     rank=1,
     function="cookItem",
