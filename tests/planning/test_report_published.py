@@ -198,7 +198,7 @@ def test_a_wrong_paper(tmp_path):
 ADAPTER = TAUGHT["smollm2-135m-minecraft"].adapter
 STUDENTS = (
     *("household", "textgame", "textgame-long", "half-0", "half-1", "half-2"),
-    *("route", "flights", "half", "product", "fact"),
+    *("route", "flights", "flights-24", "half", "product", "fact"),
 )
 
 
