@@ -197,8 +197,8 @@ def closes(model: str) -> Finding:
     }
     # What CUDA and vLLM's libraries keep for as long as a process lives is there after the first.
     kept = closed[-1][whose] - closed[1][whose]
-    given_back = opened[whose] - closed[-1][whose]
-    right = not any(alive) and kept < 128 and (given_back > 0 or not on_gpu())
+    left = closed[1][whose] - closed[0][whose]
+    right = not any(alive) and kept < 128 and left <= (opened[whose] - closed[0][whose]) / 2
     return Finding(right, figures, "" if right else f"alive: {alive}, {figures}")
 
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AGREEMENT = {"float32": 0.01, "bfloat16": 0.5, "float16": 0.1}
-"""Nats by which two ways of scoring a choice of one token may differ, by dtype.
+"""Nats by which two ways of scoring one token may differ, by dtype.
 
 Batches of other shapes round otherwise: logits between 16 and 32 are multiples of 1/8 in bfloat16,
 of 1/64 in float16. The roundings of T tokens add up to √T times as much. A row of another token is
@@ -419,7 +419,8 @@ class VllmEngine:
     def _compare(self, fast: Scored, checked: Scored, sequences: Sequence[Tokens]) -> None:
         """Scores by the trie from now on if the fast way is wrong."""
         both = zip(fast.logprobs, checked.logprobs, sequences, strict=True)
-        gap = max(fast.gap, *(abs(a - b) / math.sqrt(len(tokens)) for a, b, tokens in both))
+        # The end of a turn is a term of its own.
+        gap = max(fast.gap, *(abs(a - b) / math.sqrt(len(tokens) + 1) for a, b, tokens in both))
         if gap > AGREEMENT[self.identity.dtype]:
             self._scoring = "trie"
             logger.warning(

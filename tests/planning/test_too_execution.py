@@ -123,6 +123,13 @@ def test_nothing_leads_to_an_option_without_sense(verb, item):
     assert not is_shown(WORLD, asked(option, state=came_another_way))
 
 
+def test_whatever_is_held_can_be_equipped():
+    helmet = Option("equip", 1, "diamond_helmet")
+    assert approach(WORLD, asked(helmet, state=holding(diamond=5, crafting_table=1)))[1:] == [
+        helmet
+    ]
+
+
 # --- Algorithm 2 ---------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from llm_serving.errors import (
     UnknownModelError,
 )
 from llm_serving.request import Image, Message, Request, Sampling, ScoreRequest
-from llm_serving.scoring import Scored, plain_scores, trie_scores
+from llm_serving.scoring import Scored, plain_scores
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import AGREEMENT, VllmEngine
 
@@ -141,7 +141,7 @@ async def plain_prompt_logprobs(engine, prompt, choices):
 
 @pytest.mark.parametrize("words", [0, 37])
 async def test_both_ways_of_scoring_equal_prompt_logprobs(engine, words):
-    from llm_serving.scoring import tail_scores
+    from llm_serving.scoring import tail_scores, trie_scores
 
     prompt = ask(PLACES + "look " * words + "What now?")
     expected = await plain_prompt_logprobs(engine, prompt, ACTIONS)
@@ -193,19 +193,14 @@ async def test_scores_from_wrong_rows_are_computed_again(engine, monkeypatch, ca
     assert len([record for record in caplog.records if "trie is used" in record.message]) == 1
 
 
-async def test_roundings_of_many_tokens_may_add_up(engine, monkeypatch):
-    """The fast way stays where a choice of T tokens is √T roundings off, and goes where one is."""
-    encoded = engine.encode(ask(PLACES + "look around. " * 9))
-    long = engine.own_tokens("walk to the kitchen and open the old fridge")
-    assert len(long) >= 9
-    scored = await trie_scores(engine.submit, encoded, [long], ends=engine.ends)
-    allowed = AGREEMENT[engine.identity.dtype]
-    off = replace(scored, logprobs=[scored.logprobs[0] - 2.9 * allowed])
+@pytest.mark.parametrize(("off", "way"), [(0.9, "tail"), (1.1, "trie")])
+@pytest.mark.parametrize("tokens", [1, 8])
+def test_roundings_of_many_tokens_add_up_to_their_root(engine, monkeypatch, tokens, off, way):
+    """A choice of T tokens and its end may be √(T + 1) roundings off, and no more."""
+    gap = off * AGREEMENT[engine.identity.dtype] * math.sqrt(tokens + 1)
     monkeypatch.setattr(engine, "_scoring", "tail")
-    engine._compare(off, scored, [long])
-    assert engine._scoring == "tail"
-    engine._compare(off, scored, [long[:1]])
-    assert engine._scoring == "trie"
+    engine._compare(Scored([-7.0 - gap], []), Scored([-7.0], []), [(1,) * tokens])
+    assert engine._scoring == way
 
 
 async def test_scores_are_exact_wherever_a_block_ends(engine):

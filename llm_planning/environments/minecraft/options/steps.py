@@ -27,6 +27,7 @@ from llm_planning.environments.minecraft.options.surroundings import LEVELS
 from llm_planning.environments.minecraft.options.tables import FUEL
 from llm_planning.environments.minecraft.options.verbs import (
     CRAFT,
+    EQUIP,
     FIND,
     MINE,
     PLACE,
@@ -99,7 +100,7 @@ class StepsBefore:
             before: the state in which the option was begun.
         """
         verb = VERBS[option.verb]
-        if option.item not in verb.names(self._rules):
+        if option.item not in verb.names(self._rules) and verb is not EQUIP:  # takes what is held
             return [option]
         gives = verb.gives(self._rules, option)
         held = state.inventory
