@@ -24,6 +24,7 @@ from llm_serving.scoring import plain_scores, tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, sampling_params
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import AGREEMENT
+from llm_serving.vllm_stats import memory_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,6 @@ LONG = tuple(
 )
 ACTIONS = ("go north", "go", "go south", "open the door", "take the lamp")
 PATTERN = r'\{"act": "(go north|go south|open)", "why": "[a-z ]{1,20}"\}'
-MEBIBYTE = 1 << 20
 
 _CERTAIN = 1e-3
 """Nats below which no answer of several tokens comes."""
@@ -155,40 +155,22 @@ def scores_of_preempted_requests(model: str) -> Finding:
     return finding
 
 
-def _held() -> tuple[float, float]:
-    """MiB in use of all cards: by this process, as far as the driver names it, and by anybody."""
-    if not on_gpu():
-        return 0.0, 0.0
-    from vllm.third_party import pynvml
-
-    pynvml.nvmlInit()
-    cards = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    own = sum(
-        process.usedGpuMemory or 0
-        for card in cards
-        for process in pynvml.nvmlDeviceGetComputeRunningProcesses(card)
-        if process.pid == os.getpid()
-    )
-    everybody = sum(pynvml.nvmlDeviceGetMemoryInfo(card).used for card in cards)
-    return own / MEBIBYTE, everybody / MEBIBYTE
-
-
 def closes(model: str) -> Finding:
     """Memory comes back, and the engine opens again, twice.
 
     Others may use the card meanwhile, unless a container hides this process from the driver.
     """
-    closed, alive = [_held()], []
+    closed, alive = [memory_held()], []
     for _ in range(3):
         engine = open_engine(model)
         vllm = weakref.ref(engine._dispatcher.core.engine)
         asyncio.run(engine.generate(Request(prompt=SHORT, sampling=Sampling(max_tokens=4))))
-        opened = _held()
+        opened = memory_held()
         engine.close()
         del engine
         gc.collect()
         alive.append(vllm() is not None)
-        closed.append(_held())
+        closed.append(memory_held())
     whose = 0 if opened[0] else 1
     figures = {
         "mib_of": ("this process", "everybody")[whose],

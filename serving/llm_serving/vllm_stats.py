@@ -1,9 +1,14 @@
-"""What vLLM reports after every step: load of its batch, prefix cache, preemptions."""
+"""What vLLM reports after every step: load of its batch, prefix cache, preemptions; memory held."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
+
+from llm_serving.vllm_arguments import on_gpu
+
+MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +92,24 @@ class StepStats:
                 pass
 
         return StepLogger()
+
+
+def memory_held() -> tuple[float, float]:
+    """MiB in use of all cards: by this process, as far as the driver names it, and by anybody.
+
+    Both are 0 without a GPU. NVML is read by the copy that vLLM brings.
+    """
+    if not on_gpu():
+        return 0.0, 0.0
+    from vllm.third_party import pynvml
+
+    pynvml.nvmlInit()
+    cards = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    own = sum(
+        process.usedGpuMemory or 0
+        for card in cards
+        for process in pynvml.nvmlDeviceGetComputeRunningProcesses(card)
+        if process.pid == os.getpid()
+    )
+    everybody = sum(pynvml.nvmlDeviceGetMemoryInfo(card).used for card in cards)
+    return own / MEBIBYTE, everybody / MEBIBYTE
