@@ -63,11 +63,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AGREEMENT = {"float32": 0.01, "bfloat16": 0.5, "float16": 0.1}
-"""Nats by which two ways of scoring one token may differ, by dtype.
+"""Nats by which two ways of scoring a choice may differ, by dtype.
 
 Batches of other shapes round otherwise: logits between 16 and 32 are multiples of 1/8 in bfloat16,
-of 1/64 in float16. The roundings of T tokens add up to √T times as much. A row of another token is
-off by nats for each.
+of 1/64 in float16. A row of another token is off by nats.
 """
 
 
@@ -394,7 +393,7 @@ class VllmEngine:
         if scored.gap <= AGREEMENT[self.identity.dtype] and 0.0 not in scored.logprobs:
             return scored
         checked = await trie_scores(submit, prompt, sequences, ends=self.ends)
-        self._compare(scored, checked, sequences)
+        self._compare(scored, checked)
         return replace(checked, results=scored.results + checked.results)
 
     async def _choose_scoring(
@@ -408,7 +407,7 @@ class VllmEngine:
         fast = await self.fast_scores(submit, prompt, sequences, ends=self.ends)
         if fast.rows and all(result.cached_tokens for result in fast.results):
             self._scoring = "tail"
-            self._compare(fast, checked, sequences)
+            self._compare(fast, checked)
         return replace(checked, results=checked.results + fast.results)
 
     @property
@@ -416,17 +415,14 @@ class VllmEngine:
         """The way with the fewest tokens that this engine's model runner has."""
         return branch_scores if self._dispatcher.core.reads_branches else tail_scores
 
-    def _compare(self, fast: Scored, checked: Scored, sequences: Sequence[Tokens]) -> None:
+    def _compare(self, fast: Scored, checked: Scored) -> None:
         """Scores by the trie from now on if the fast way is wrong."""
-        both = zip(fast.logprobs, checked.logprobs, sequences, strict=True)
-        # The end of a turn is a term of its own.
-        gap = max(fast.gap, *(abs(a - b) / math.sqrt(len(tokens) + 1) for a, b, tokens in both))
+        apart = (abs(a - b) for a, b in zip(fast.logprobs, checked.logprobs, strict=True))
+        gap = max(fast.gap, *apart)
         if gap > AGREEMENT[self.identity.dtype]:
             self._scoring = "trie"
             logger.warning(
-                "scoring by prompt tails differs from the trie %.1f times as much as rounding may: "
-                "the trie is used",
-                gap / AGREEMENT[self.identity.dtype],
+                "scoring by prompt tails differs from the trie by %.3f nats: the trie is used", gap
             )
 
     def choice_tokens(self, choice: str) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from llm_serving.errors import (
 from llm_serving.request import Image, Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import Scored, plain_scores
 from llm_serving.vllm_arguments import on_gpu
-from llm_serving.vllm_engine import AGREEMENT, VllmEngine
+from llm_serving.vllm_engine import VllmEngine
 
 
 def ask(text):
@@ -191,16 +191,6 @@ async def test_scores_from_wrong_rows_are_computed_again(engine, monkeypatch, ca
         assert scores.logprobs == pytest.approx(expected, abs=2e-3)
     assert engine._scoring == "trie"
     assert len([record for record in caplog.records if "trie is used" in record.message]) == 1
-
-
-@pytest.mark.parametrize(("off", "way"), [(0.9, "tail"), (1.1, "trie")])
-@pytest.mark.parametrize("tokens", [1, 8])
-def test_roundings_of_many_tokens_add_up_to_their_root(engine, monkeypatch, tokens, off, way):
-    """A choice of T tokens and its end may be √(T + 1) roundings off, and no more."""
-    gap = off * AGREEMENT[engine.identity.dtype] * math.sqrt(tokens + 1)
-    monkeypatch.setattr(engine, "_scoring", "tail")
-    engine._compare(Scored([-7.0 - gap], []), Scored([-7.0], []), [(1,) * tokens])
-    assert engine._scoring == way
 
 
 async def test_scores_are_exact_wherever_a_block_ends(engine):
