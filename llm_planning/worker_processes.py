@@ -19,6 +19,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -112,14 +113,18 @@ class _Shared:
                 self._processes = _Processes(len(os.sched_getaffinity(0)))
             return self._processes
 
-    def drop(self, processes: ProcessPoolExecutor | None = None) -> None:
-        """Ends the present processes; with an argument, only if they are the given ones."""
+    def give_up(self, processes: ProcessPoolExecutor) -> None:
+        """Lets the next call start new processes if the given ones are the present ones."""
         with self._lock:
-            ended, keep = self._processes, processes not in {None, self._processes}
-            if ended is None or keep:
-                return
-            self._processes = None
-        ended.shutdown(wait=False, cancel_futures=True)
+            if self._processes is processes:
+                self._processes = None
+
+    def end(self) -> None:
+        """Ends the present processes, after the calls that run in them."""
+        with self._lock:
+            ended, self._processes = self._processes, None
+        if ended is not None:
+            ended.shutdown(cancel_futures=True)
 
 
 _shared = _Shared()
@@ -146,7 +151,8 @@ async def in_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwa
     try:
         return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
     except BrokenProcessPool as error:
-        _shared.drop(processes)
+        _shared.give_up(processes)
+        _end_beside(processes)
         raise _lost(function) from error
 
 
@@ -166,7 +172,17 @@ async def in_lone_worker(function: Callable[P, Value], *args: P.args, **kwargs: 
         except BrokenProcessPool as error:
             raise _lost(function) from error
         finally:
-            processes.shutdown(wait=False, cancel_futures=True)
+            _end_beside(processes)
+
+
+def _end_beside(processes: ProcessPoolExecutor) -> None:
+    """Ends processes without blocking the event loop, which waits for them when it ends.
+
+    With `wait=False` nobody waits. The exit of Python 3.11 may then write into a pipe that the
+    executor's thread closes at that moment: "Bad file descriptor" on stderr.
+    """
+    end = partial(processes.shutdown, cancel_futures=True)
+    asyncio.get_running_loop().run_in_executor(None, end)
 
 
 _turns_of: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
@@ -234,4 +250,4 @@ def _lost(function: Callable[..., object]) -> WorkerLostError:
 
 def end_workers() -> None:
     """Ends the shared processes, if there are any; the next call starts new ones."""
-    _shared.drop()
+    _shared.end()

@@ -149,10 +149,10 @@ def _end_children() -> None:
     from llm_planning.worker_processes import end_workers
 
     if children := multiprocessing.active_children():
-        end_workers()
         for child in children:
             child.kill()
             child.join()
+        end_workers()
 
 
 @contextmanager

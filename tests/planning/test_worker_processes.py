@@ -134,28 +134,33 @@ def busy(seconds):
 
 
 async def test_lone_workers_are_as_many_as_there_are_processors(monkeypatch):
-    alive, most = 0, 0
+    running, most = 0, 0
 
     class Alone:
         def __init__(self, count):
-            nonlocal alive, most
-            alive += 1
-            most = max(most, alive)
+            pass
 
         def submit(self, function):
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
             done = Future()
-            asyncio.get_running_loop().call_later(0.01, done.set_result, function())
+            asyncio.get_running_loop().call_later(0.01, self.end, done)
             return done
 
+        def end(self, done):
+            nonlocal running
+            running -= 1
+            done.set_result(None)
+
         def shutdown(self, **options):
-            nonlocal alive
-            alive -= 1
+            pass
 
     monkeypatch.setattr(worker_processes, "_Processes", Alone)
     monkeypatch.setattr(worker_processes, "_turns_of", {})
     monkeypatch.setattr(worker_processes.os, "sched_getaffinity", lambda _: {0, 1, 2})
     await asyncio.gather(*(in_lone_worker(os.getpid) for _ in range(8)))
-    assert (most, alive) == (3, 0)
+    assert (most, running) == (3, 0)
 
 
 async def test_workers_leave_stdout_to_the_command(capfd):
@@ -206,6 +211,40 @@ def test_workers_import_nothing_from_the_working_directory(tmp_path, theirs):
     assert (done.returncode, done.stderr) == (0, "")
     # The program's own environment is what it was.
     assert done.stdout == f"{[str(hostile)] * 2} {theirs.get('PYTHONSAFEPATH')}\n"
+
+
+ENDS_AT_ONCE = """
+import asyncio, threading, time
+from concurrent.futures.process import _ThreadWakeup
+from llm_planning.worker_processes import in_lone_worker
+
+if __name__ == "__main__":
+    exiting = threading.Event()
+    close = _ThreadWakeup.close
+
+    def wakeup(self):
+        if not self._closed:
+            exiting.set()
+            time.sleep(0.2)  # the executor's thread closes the pipe meanwhile
+            self._writer.send_bytes(b"")
+
+    def close_at_exit(self):
+        exiting.wait(0.5)
+        close(self)
+
+    async def main():
+        await in_lone_worker(len, "four")
+        _ThreadWakeup.wakeup, _ThreadWakeup.close = wakeup, close_at_exit
+
+    asyncio.run(main())
+"""
+
+
+def test_a_program_may_end_right_after_a_call(tmp_path):
+    (tmp_path / "ends.py").write_text(ENDS_AT_ONCE)
+    command = [sys.executable, "ends.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_processes_of_a_command_import_nothing_from_the_working_directory(tmp_path):
