@@ -55,6 +55,10 @@ SamplesOption = Annotated[
 ByOption = Annotated[
     list[str], typer.Option(metavar="FIELD", help="Group by this field; may be repeated.")
 ]
+MeanOption = Annotated[
+    list[str],
+    typer.Option(metavar="FIELD", help="Show the mean of this metric, too; may be repeated."),
+]
 TableOption = Annotated[
     Path,
     typer.Option(
@@ -262,22 +266,25 @@ def report(
     folder: SweepFolderArgument,
     *,
     by: ByOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    mean: MeanOption = [],  # noqa: B006
     as_json: JsonOption = False,
 ) -> None:
     """Shows success, calls, tokens and seconds of each planner and setting, with intervals.
 
-    Exits with 1 if the sweep cannot be read; with 2 for a field that trials do not have.
+    Exits with 1 if the sweep cannot be read; with 2 for a field that trials do not have, or that is
+    no number.
     """
     from rich.table import Table
 
     from llm_base.terminal import SafeConsole, literal, say, say_json
     from llm_planning.commands.sweep_results import groups_of
     from llm_planning.experiments.ledger import Ledger
+    from llm_planning.experiments.measures import MeasureError
     from llm_planning.experiments.runs import UnknownFieldError, read_runs
     from llm_planning.experiments.summary import summary
 
-    with refusing(UnknownFieldError), Ledger.open(folder) as ledger:
-        overview = summary(read_runs(ledger), by=by or None)
+    with refusing(UnknownFieldError, MeasureError), Ledger.open(folder) as ledger:
+        overview = summary(read_runs(ledger), by=by or None, means=mean)
     if as_json:
         say_json({"folder": str(folder), "groups": groups_of(overview)})
         return

@@ -33,6 +33,8 @@ Where: TypeAlias = "Mapping[str, tuple[Any, ...]]"
 TRIAL_FIELDS = ("planner", "domain", "task", "model", "seed")
 SETTINGS = "settings."
 """Begins the names of the fields that are settings."""
+METRICS = "metrics."
+"""Begins the names of the fields that a planner or a world measures itself."""
 _OF_TRIAL = ("role_models.", SETTINGS)
 _SPENT = (
     "calls",
@@ -43,7 +45,7 @@ _SPENT = (
     "replayed",
 )
 RESULT_FIELDS = ("status", "success", "options", "seconds", "attempts", *_SPENT)
-_FAMILIES = (*_OF_TRIAL, "metrics.", "usage.")
+_FAMILIES = (*_OF_TRIAL, METRICS, "usage.")
 
 
 class UnknownFieldError(ValueError):

@@ -12,6 +12,7 @@ from llm_planning.experiments.measures import Difference, Measured, MeasureError
 from llm_planning.experiments.published import Comparison, Measure
 from llm_planning.experiments.role_measures import read_measures
 from llm_planning.experiments.runs import (
+    METRICS,
     Runs,
     UnknownFieldError,
     distinct,
@@ -64,16 +65,19 @@ class Summary:
     Attributes:
         by: the grouping fields.
         groups: in the order of the sweep.
+        means: further fields of results that were measured.
     """
 
     by: tuple[str, ...]
     groups: tuple[Group, ...]
+    means: tuple[str, ...] = ()
 
     @property
     def header(self) -> tuple[str, ...]:
         """Headings of the cells."""
         by = (field.removeprefix("settings.") for field in self.by)
-        return (*by, "done", "failed", "not run", *self._quantities)
+        measured = (name.removeprefix(METRICS) for name in self._quantities)
+        return (*by, "done", "failed", "not run", *measured)
 
     @property
     def cells(self) -> tuple[tuple[str, ...], ...]:
@@ -99,20 +103,26 @@ class Summary:
         forms: dict[str, Form] = {name: form for name, (_, form) in _QUANTITIES.items()}
         if any(_RIGHT in group.measured for group in self.groups):
             forms[_RIGHT] = "percent"
-        return forms
+        return forms | dict.fromkeys(self.means, "number")
 
 
-def summary(runs: Runs, *, by: Sequence[str] | None = None) -> Summary:
+def summary(runs: Runs, *, by: Sequence[str] | None = None, means: Sequence[str] = ()) -> Summary:
     """Groups runs and measures each group: success, options, calls, tokens and seconds.
 
     Args:
         by: fields of trials, such as `planner` and `settings.k`, or `k` for short; by default the
             planner and all fields that vary, except tasks and seeds.
+        means: fields of results whose means are measured, too, such as `metrics.score`, or `score`
+            for short.
 
     Raises:
-        UnknownFieldError: no trial has the field; names the nearest.
+        UnknownFieldError: no trial or no result has the field; names the nearest.
+        MeasureError: a value of `means` is not a number.
     """
     fields = varying(runs.all) if by is None else tuple(_full_name(field, runs) for field in by)
+    further = tuple(
+        name for field in means if (name := _result_field(field, runs)) not in _QUANTITIES
+    )
     # One pass, as there may be as many groups as trials.
     groups: dict[Hashable, tuple[list[RunRecord], list[RunRecord], list[RunRecord]]] = {}
     for place, records in enumerate((runs.done, runs.failed, runs.pending)):
@@ -123,17 +133,23 @@ def summary(runs: Runs, *, by: Sequence[str] | None = None) -> Summary:
         Runs(done=tuple(done), failed=tuple(failed), pending=tuple(pending))
         for done, failed, pending in groups.values()
     )
-    return Summary(by=fields, groups=tuple(_group(fields, mine) for mine in chosen))
+    quantities = {name: quantity for name, (quantity, _) in _QUANTITIES.items()}
+    quantities |= {field: Measure(mean=field) for field in further}
+    return Summary(
+        by=fields,
+        groups=tuple(_group(fields, mine, quantities) for mine in chosen),
+        means=further,
+    )
 
 
-def _group(fields: tuple[str, ...], mine: Runs) -> Group:
+def _group(fields: tuple[str, ...], mine: Runs, quantities: Mapping[str, Measure]) -> Group:
     first = mine.all[0]
     return Group(
         values=tuple(first.get(field) for field in fields),
         done=len(mine.done),
         failed=len(mine.failed),
         pending=len(mine.pending),
-        measured={name: measure(mine, quantity) for name, (quantity, _) in _QUANTITIES.items()}
+        measured={name: measure(mine, quantity) for name, quantity in quantities.items()}
         | _share_right(mine),
     )
 
@@ -163,12 +179,23 @@ def _full_name(field: str, runs: Runs) -> str:
     raise UnknownFieldError(f"trials have no {field!r} to group by; {remedy(field, known)}")
 
 
+def _result_field(field: str, runs: Runs) -> str:
+    known = {name for record in runs.done for name in record if not is_trial_field(name)}
+    for name in (field, f"{METRICS}{field}"):
+        if name in known:
+            return name
+    if not runs.done:
+        return f"{METRICS}{field.removeprefix(METRICS)}"  # a later run may have it
+    short = (name.removeprefix(METRICS) for name in known)
+    raise UnknownFieldError(f"no run has {field!r} to measure; {remedy(field, short)}")
+
+
 def _text(measured: Measured | None, form: Form) -> str:
     if measured is None:
         return NOTHING
     text = write_estimate(measured.estimate, form)
     if measured.without and not measured.runs:
-        return "not judged"
+        return "not judged" if form == "percent" else NOTHING
     return f"{text} ({measured.without} without)" if measured.without else text
 
 

@@ -1,8 +1,11 @@
 """Runs in groups, whatever their planners."""
 
+from dataclasses import replace
+
 import pytest
 from report_ledgers import result_of, trial_of
 
+from llm_planning.experiments.measures import MeasureError
 from llm_planning.experiments.runs import (
     UnknownFieldError,
     result_record,
@@ -64,6 +67,24 @@ def test_some_runs_that_nobody_judged():
 def test_an_unknown_field():
     with pytest.raises(UnknownFieldError, match="no 'planer' to group by; did you mean planner"):
         summary(RUNS, by=["planer"])
+
+
+def test_means_of_what_planners_and_worlds_measure_themselves():
+    """A sweep of XENON is about `ega`, one of text games about scores."""
+    shares = [
+        replace(result, metrics={**result.metrics, "ega": share, "why": "tired"})
+        for result, share in zip(RESULTS[:3], (0.5, 0.25, 0.75), strict=True)
+    ]
+    records = [result_record(result, attempts=1) for result in (*shares, *RESULTS[3:])]
+    table = summary(runs_of(records), by=["planner", "k"], means=["ega", "metrics.ega", "calls"])
+    assert table.header[-2:] == ("seconds", "ega")
+    assert [cells[-1] for cells in table.cells] == ["0.5", "0.5 [-2.68, 3.68]", "–"]
+    begun = runs_of([trial_record(trial_of("too", k=1))])
+    assert summary(begun, means=["ega"]).cells[0][-1] == "–"
+    with pytest.raises(UnknownFieldError, match="no run has 'eag' to measure; did you mean ega"):
+        summary(runs_of(records), means=["eag"])
+    with pytest.raises(MeasureError, match=r"metrics\.why is 'tired'"):
+        summary(runs_of(records), means=["why"])
 
 
 def test_no_rows():
