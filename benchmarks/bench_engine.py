@@ -131,26 +131,9 @@ def role_calls(engine: Engine, role: str, count: int) -> list[Awaitable[object]]
         OptionQuestion(tau, OPTIONS[i % len(OPTIONS)], "something is missing")
         for i, tau in enumerate(taus)
     ]
-    match role:
-        case "propose":
-            propose = ask.propose(settings.k, NOW)
-            return [propose(tau) for tau in taus]
-        case "termination":
-            termination = ask.of(ask.roles.termination(NOW))
-            return [termination(tau) for tau in taus]
-        case "dynamics":
-            dynamics = ask.of(ask.roles.dynamics())
-            return [dynamics(transition) for transition in considered]
-        case "reward":
-            reward = ask.of(ask.roles.reward(PREDICTED))
-            return [reward(transition) for transition in considered]
-        case "feasibility":
-            feasibility = ask.of(ask.roles.feasibility(NOW))
-            return [feasibility(transition) for transition in considered]
-        case "repair":
-            repair = ask.of(ask.roles.repair(NOW))
-            return [repair(transition) for transition in considered]
-    raise ValueError(f"ToO has no role {role!r}")
+    asked = ask.by_name([role], settings.k, moment=NOW, judged=PREDICTED)[role]
+    about = taus if role in {"propose", "termination"} else considered
+    return [asked(question) for question in about]
 
 
 def timed(work: Awaitable[T]) -> tuple[T, float]:

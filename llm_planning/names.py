@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from re import split
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ class Catalogue(Mapping[str, T]):
     def __len__(self) -> int:
         """The number of names."""
         return len(self._places)
+
+
+def by_number(name: str) -> list[tuple[int, str]]:
+    """A key that sorts p2 before p10."""
+    parts = split(r"([0-9]+)", name)
+    return [(int(part), "") if place % 2 else (0, part) for place, part in enumerate(parts)]
 
 
 def remedy(name: str, known: Iterable[str]) -> str:

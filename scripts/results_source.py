@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from llm_planning.experiments.paper_report import CITED_ONLY, RUNS_HERE
+from llm_planning.experiments.paper_report import CITED_ONLY, RUNS_HERE, table_cell
 from llm_planning.experiments.statistics import NOTHING
 
 if TYPE_CHECKING:
@@ -187,9 +187,4 @@ def link(file: str) -> str:
 
 def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = (heads, ["---"] * len(heads), *rows)
-    return "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
-
-
-def _escaped(text: str) -> str:
-    """A text inside a table's cell."""
-    return " ".join(text.split()).replace("|", "\\|")
+    return "\n".join(f"| {' | '.join(map(table_cell, line))} |" for line in lines)

@@ -64,6 +64,10 @@ def search(
     match built := opened.metadata.get("encoder"):
         case {"name": str(name), "revision": revision} if model or name in CATALOGUE:
             vectors, encoder = _embedded(texts, model or name, cached=cache)
+        case None:
+            raise IndexFileError(
+                f"{index} does not say its encoder: `index build` makes one that does"
+            )
         case _:  # a stranger's index does not choose what is loaded
             remedy = f"if you trust it, name it with --model: {quote(built)}"
             raise IndexFileError(f"{index} is of no bundled encoder; {remedy}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
@@ -73,19 +73,16 @@ SweepFolderArgument = Annotated[
 ]
 
 
+ExecutorKind: TypeAlias = Literal["local", "ray"]
+"""Where trials run."""
+
+
 class Kind(StrEnum):
     """The caches there are."""
 
     RESPONSES = "responses"
     VECTORS = "vectors"
     TRANSITIONS = "transitions"
-
-
-class ExecutorKind(StrEnum):
-    """Where trials run."""
-
-    LOCAL = "local"
-    RAY = "ray"
 
 
 def read_pairs(texts: Sequence[str], option: str) -> dict[str, object]:

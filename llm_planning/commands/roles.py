@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -32,13 +31,6 @@ _LONGEST_CONFUSION = 60
 app = typer.Typer(help="How good a model is at the questions that planners ask.")
 
 
-class Words(StrEnum):
-    """The words in which models are asked."""
-
-    GENERAL = "general"
-    TAUGHT = "taught"
-
-
 DomainArgument = Annotated[
     str, typer.Argument(metavar="DOMAIN", help="A name, or FILE.py:CLASS of your own.")
 ]
@@ -56,7 +48,7 @@ SeedOption = Annotated[
     int, typer.Option(min=0, max=MOST, help="Seed of the questions, the same for every model.")
 ]
 WordsOption = Annotated[
-    Words | None,
+    Literal["general", "taught"] | None,
     typer.Option(
         help="How it is asked: as any model, or as one that a simulator taught.  [default: as the "
         "model was taught]"
@@ -147,7 +139,7 @@ def measure(
             roles=role,
             seed=seed,
             questions=questions,
-            words=None if words is None else words.value,
+            words=words,
             hold_out=hold_out,
         )
     sweep = sweep_of(trials)

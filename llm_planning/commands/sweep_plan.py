@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from llm_base.terminal import SafeConsole, harmless, literal, say
+from llm_base.terminal import SafeConsole, harmless, literal, say_json
 from llm_planning.experiments.display import Display, clock
 from llm_planning.experiments.forecast import by_kind, choose_samples, forecast
 from llm_planning.experiments.runs import trial_record, varying
@@ -51,7 +50,7 @@ def list_trials(trials: Sequence[Trial], *, expected: Forecast | None, as_json: 
             "estimate": None if expected is None else _forecast_json(expected),
             "trials": [{"key": trial.key, **trial.to_json()} for trial in trials],
         }
-        say(json.dumps(listing))
+        say_json(listing)
         return
     # A column for each setting would be too narrow to read: a sweep of many planners has dozens.
     settings = [short for name, short in fields.items() if "." in name]

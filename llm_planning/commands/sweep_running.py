@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from llm_base.terminal import SafeConsole, complain
-from llm_planning.commands.options import ExecutorKind
 from llm_planning.endings import UsageError
 from llm_planning.experiments.display import Display
 from llm_planning.experiments.executors import (
@@ -34,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from llm_planning.experiments.executors import Executor, PoolOpener
+    from llm_planning.commands.options import ExecutorKind
+    from llm_planning.experiments.executors import Executor
     from llm_planning.experiments.scheduler import Progress
 
 
@@ -42,26 +40,8 @@ class StoppedError(Exception):
     """A sweep broke off; the message has the cause and the number of recorded trials."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Interruptible:
-    """Opens models in this process so that Ctrl-C ends it, even if libraries swallow Ctrl-C."""
-
-    executor: LocalExecutor
-
-    @contextmanager
-    def open(self, models: Models) -> Iterator[PoolOpener]:
-        """Loads models, which a terminal is told; closes them at the end."""
-        if sys.stderr.isatty():
-            complain(f"loading {models}")
-        opening = self.executor.open(models)
-        with ExitStack() as stack:
-            with heard_while_loading():
-                opened = stack.enter_context(opening)
-            yield opened
-
-
 def executor_of(
-    kind: ExecutorKind = ExecutorKind.LOCAL,
+    kind: ExecutorKind = "local",
     *,
     cache: bool,
     deterministic: bool = False,
@@ -77,7 +57,7 @@ def executor_of(
     """
     fresh = Answers.DETERMINISTIC if deterministic else Answers.FRESH
     answers = Answers.CACHED if cache and not deterministic else fresh
-    if kind is ExecutorKind.RAY:
+    if kind == "ray":
         return RayExecutor(
             answers=answers,
             most=concurrency,
@@ -88,7 +68,7 @@ def executor_of(
         )
     if ray_address is not None or ray_workers is not None:
         raise UsageError("--ray-address and --ray-workers need --executor ray")
-    return _Interruptible(LocalExecutor(answers=answers, most=concurrency))
+    return LocalExecutor(answers=answers, most=concurrency)
 
 
 def carry_out(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import webbrowser
@@ -11,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from llm_base.files import TargetError, check_target
-from llm_base.terminal import complain, say
+from llm_base.terminal import complain, say, say_json
 from llm_planning.commands.options import check_writable_folder
 from llm_planning.endings import UsageError, refusing
 from llm_planning.experiments.ledger import Ledger
@@ -55,7 +54,7 @@ def write(folder: Path, *, out: Path | None, most: int, open_: bool, as_json: bo
         complain(f"note: {len(further)} more trials have no page for such reasons")
     if as_json:
         about = {"page": str(index), "trials": written.trials, "traces": written.traces}
-        say(json.dumps({**about, "pages": written.pages}))
+        say_json({**about, "pages": written.pages})
     else:
         some = f"{written.pages} of {written.traces}" if written.pages < written.traces else "all"
         say(f"{index}: {written.trials} trials; {some} that left a trace have a page of their own")
@@ -94,7 +93,10 @@ def live(folder: Path, *, port: int, open_: bool, as_json: bool) -> None:
             return None if sha256 is None else trace_page(ledger, key, sha256)
 
         pages = LivePages(page=live_page(), state=sweep.read, trial=trial)
-        say(json.dumps({"url": link}) if as_json else link)
+        if as_json:
+            say_json({"url": link})
+        else:
+            say(link)
         sys.stdout.flush()
         complain("note: browsers of this machine can open it; Ctrl-C ends the page")
         if open_:

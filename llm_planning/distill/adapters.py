@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -20,47 +20,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from llm_planning.distill.architecture import Model
-
-
-class Gradient(Protocol):
-    """The gradient of what is learned, that rows add to.
-
-    Attributes:
-        flat: all of it in float32.
-    """
-
-    flat: Tensor
-
-    def learn(self, layer: int, name: str, inputs: Tensor, gradient: Tensor) -> None:
-        """Adds what a matrix's inputs and the gradient of its outputs say.
-
-        Args:
-            inputs: [nodes, inputs].
-            gradient: [nodes, outputs].
-        """
-        ...
-
-
-class Learned(Protocol):
-    """What a training changes.
-
-    Attributes:
-        flat: all of it in float32.
-    """
-
-    flat: Tensor
-
-    def refresh(self) -> None:
-        """Makes the matrices anew after `flat` was changed."""
-        ...
-
-    def matrix(self, layer: int, name: str) -> Tensor:
-        """Returns a matrix of `PARTS` to multiply with, [outputs, inputs]."""
-        ...
-
-    def gradient(self) -> Gradient:
-        """Makes a gradient of zeros."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +100,9 @@ class LowRank:
         """Returns a matrix of `PARTS` to multiply with, [outputs, inputs]."""
         return self.changes[layer, name].merged
 
-    def gradient(self) -> Gradient:
+    def gradient(self) -> LowRankGradient:
         """Makes a gradient of zeros."""
-        return _LowRankGradient(self)
+        return LowRankGradient(self)
 
     def tensors(self) -> dict[str, Tensor]:
         """A and B of each published matrix, by PEFT's names."""
@@ -166,7 +125,7 @@ class LowRank:
         return places
 
 
-class _LowRankGradient:
+class LowRankGradient:
     """The gradient of A and B: the products go through the narrow side."""
 
     def __init__(self, learned: LowRank) -> None:
@@ -175,6 +134,7 @@ class _LowRankGradient:
         self._views = learned.views(self.flat)
 
     def learn(self, layer: int, name: str, inputs: Tensor, gradient: Tensor) -> None:
+        """Adds what a matrix's inputs [nodes, inputs] and its outputs' gradient say."""
         change, scale = self._learned.changes[layer, name], self._learned.scale
         of_down, of_up = self._views[layer, name]
         narrow = inputs @ change.down.T

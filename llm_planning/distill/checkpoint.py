@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FILE = "checkpoint.safetensors"
+
+MEMORY = 400
+"""Questions of a role over which its share of right answers is averaged."""
 
 _TENSORS = ("flat", "mean", "square")
 
@@ -66,19 +69,14 @@ class Checkpoint:
             meant=meant, flat=flat, mean=torch.zeros_like(flat), square=torch.zeros_like(flat)
         )
 
+    def count(self, role: str, *, right: bool) -> None:
+        """Takes whether one more question was answered right."""
+        self.seen[role] = self.seen.get(role, 0) + 1
+        before = self.right.get(role, 0.0)
+        self.right[role] = before + (right - before) / min(self.seen[role], MEMORY)
 
-_COUNTS = (
-    "meant",
-    "batch",
-    "questions",
-    "computed",
-    "one_by_one",
-    "seconds",
-    "examined",
-    "right",
-    "seen",
-    "curve",
-)
+
+_COUNTS = tuple(kept.name for kept in fields(Checkpoint) if kept.name not in _TENSORS)
 
 
 def write_checkpoint(folder: Path, state: Checkpoint) -> None:

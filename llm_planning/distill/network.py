@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from llm_planning.distill.adapters import Gradient, Learned
+    from llm_planning.distill.adapters import LowRank, LowRankGradient
     from llm_planning.distill.architecture import Model
     from llm_planning.distill.trie import Row
 
@@ -50,7 +50,7 @@ class Network:
         model: as it was published.
     """
 
-    def __init__(self, model: Model, learned: Learned) -> None:
+    def __init__(self, model: Model, learned: LowRank) -> None:
         self.model = model
         self.learned = learned
 
@@ -58,7 +58,7 @@ class Network:
         """Makes the memory of one worker."""
         return Room(dtype=self.model.dtype, device=self.model.device)
 
-    def teach(self, row: Row, *, room: Room, gradient: Gradient, scale: float) -> Judged:
+    def teach(self, row: Row, *, room: Room, gradient: LowRankGradient, scale: float) -> Judged:
         """Adds the gradient of a row's loss; workers may do it side by side.
 
         Args:
@@ -122,7 +122,7 @@ class _Pass:
         normed = self._norm(stream, self._model.norm, self._take("last normed", *stream.shape))
         return *self._loss(normed), stream
 
-    def teach(self, gradient: Gradient, scale: float) -> Judged:
+    def teach(self, gradient: LowRankGradient, scale: float) -> Judged:
         """Passes forward and back."""
         judged, of_normed, stream = self.judge()
         back = self._take_wide("gradient", len(stream)).copy_(

@@ -9,6 +9,7 @@ import torch
 
 from llm_base.files import make_folder, write_durably, write_json
 from llm_planning.distill.architecture import PARTS
+from llm_serving.models.local import CARD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from llm_planning.distill.adapters import LowRank
 
-CARD = "taught.json"
 _WEIGHTS = "adapter_model.safetensors"
 
 

@@ -12,7 +12,7 @@ import json
 import math
 from collections import Counter
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from llm_planning.distill.network import Judged, Network
     from llm_planning.distill.tokens import Lesson
     from llm_planning.distill.trie import Row
-
-MEMORY = 400
-"""Questions of a role over which its share of right answers is averaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,19 +130,6 @@ class Progress:
     questions_per_second: float
 
 
-@dataclass(slots=True)
-class _Shares:
-    """Running shares of right answers by role."""
-
-    right: dict[str, float] = field(default_factory=dict)
-    seen: Counter[str] = field(default_factory=Counter)
-
-    def add(self, role: str, right: bool) -> None:
-        self.seen[role] += 1
-        before = self.right.get(role, 0.0)
-        self.right[role] = before + (right - before) / min(self.seen[role], MEMORY)
-
-
 def train(
     network: Network,
     lessons: Callable[[int], Sequence[Lesson]],
@@ -184,7 +168,6 @@ def train(
     learned.flat.copy_(state.flat)
     state.flat = learned.flat
     learned.refresh()
-    shares = _Shares(dict(state.right), Counter(state.seen))
     before = state.seconds
     begun = saved = perf_counter()
     crew = Crew(network, workers)
@@ -193,7 +176,7 @@ def train(
         return before + perf_counter() - begun
 
     def save() -> None:
-        state.right, state.seen, state.seconds = shares.right, dict(shares.seen), elapsed()
+        state.seconds = elapsed()
         write_checkpoint(folder, state)
 
     with closing(crew):
@@ -202,7 +185,7 @@ def train(
         while (share := recipe.spent(state.batch, elapsed())) < 1.0:
             batch = lessons(state.batch)
             rate = recipe.rate_at(share)
-            loss, computed = _batch(crew, batch, recipe, shares)
+            loss, computed = _batch(crew, batch, recipe, state)
             _step(state, crew.gradient, recipe, rate=rate)
             learned.refresh()
             state.batch += 1
@@ -210,7 +193,7 @@ def train(
             state.computed += computed
             state.one_by_one += sum(lesson.length for lesson in batch)
             now = elapsed()
-            report(_progress(state, recipe, loss=loss, rate=rate, right=shares.right, seconds=now))
+            report(_progress(state, recipe, loss=loss, rate=rate, seconds=now))
             if now - state.examined >= recipe.examine_every:
                 _examine(state, network, examine, elapsed)
             if perf_counter() - saved >= recipe.save_every:
@@ -225,9 +208,6 @@ def train(
 def shares_right(
     network: Network,
     lessons: Sequence[Lesson],
-    *,
-    longest_row: int = LONGEST_ROW,
-    workers: int | None = None,
 ) -> dict[str, float]:
     """Role -> share of lessons whose deciding tokens are all the most likely ones.
 
@@ -236,8 +216,8 @@ def shares_right(
     what the answers are worth.
     """
     right: Counter[str] = Counter()
-    with closing(Crew(network, workers)) as crew:
-        rows = pack(lessons, longest_row=longest_row, multiple=crew.size)
+    with closing(Crew(network, None)) as crew:
+        rows = pack(lessons, multiple=crew.size)
         judged = crew.judge(rows)
     for row, judgement in zip(rows, judged, strict=True):
         whole = _whole_answers(row, judgement, lessons)
@@ -247,7 +227,7 @@ def shares_right(
 
 
 def _batch(
-    crew: Crew, batch: Sequence[Lesson], recipe: Recipe, shares: _Shares
+    crew: Crew, batch: Sequence[Lesson], recipe: Recipe, state: Checkpoint
 ) -> tuple[float, int]:
     """Computes the gradient of a batch; returns its loss and the tokens computed."""
     if not batch:
@@ -257,7 +237,7 @@ def _batch(
     judged = crew.teach(rows, scale=1 / total)
     for row, judgement in zip(rows, judged, strict=True):
         for number, right in _whole_answers(row, judgement, batch).items():
-            shares.add(batch[number].role, right)
+            state.count(batch[number].role, right=right)
     loss = sum(judgement.loss for judgement in judged) / total
     if not math.isfinite(loss):
         raise TrainingError("the loss is not a number: lower the learning rate")
@@ -315,7 +295,6 @@ def _progress(
     *,
     loss: float,
     rate: float,
-    right: Mapping[str, float],
     seconds: float,
 ) -> Progress:
     share = recipe.spent(state.batch, seconds)
@@ -326,7 +305,7 @@ def _progress(
         one_by_one=state.one_by_one,
         loss=loss,
         rate=rate,
-        right=dict(right),
+        right=dict(state.right),
         seconds=seconds,
         seconds_left=seconds / share - seconds if share else 0.0,
         questions_per_second=state.questions / seconds,

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from contextlib import contextmanager, suppress
+import sys
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pydantic import ValidationError
 
+from llm_base.terminal import complain
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import Progress, run_sweep
+from llm_planning.interrupts import heard_while_loading
 from llm_planning.model_configs import (
     serve,
     served_adapters,
@@ -224,8 +226,15 @@ class LocalExecutor:
 
     @contextmanager
     def open(self, models: Models) -> Iterator[PoolOpener]:
-        """Loads models before any event loop runs, so that Ctrl-C takes effect at once."""
-        with open_pool(models, answers=self.answers, most=self.most) as pool:
+        """Loads models before any event loop runs, so that Ctrl-C takes effect at once.
+
+        Libraries may swallow it; a terminal is told what is loaded.
+        """
+        if sys.stderr.isatty():
+            complain(f"loading {models}")
+        with ExitStack() as stack:
+            with heard_while_loading():
+                pool = stack.enter_context(open_pool(models, answers=self.answers, most=self.most))
 
             async def opened() -> TrialPool:
                 return pool
@@ -258,25 +267,12 @@ class RayExecutor:
         from llm_planning.experiments.ray_pool import RayPool
 
         yield lambda: RayPool.open(
-            recipe=functools.partial(
-                _open_in, Path.cwd(), models, answers=self.answers, most=self.most
-            ),
+            recipe=functools.partial(open_pool, models, answers=self.answers, most=self.most),
             notify=self.notify,
             address=self.address,
             workers=self.workers,
             cpus_per_worker=self.cpus_per_worker,
         )
-
-
-@contextmanager
-def _open_in(
-    folder: Path, models: Models, *, answers: Answers, most: int | None
-) -> Iterator[TrialPool]:
-    """A worker's pool, which finds a user's own code in the same folder as this process."""
-    with suppress(OSError):  # a machine without the folder only lacks the own code in it
-        os.chdir(folder)
-    with open_pool(models, answers=answers, most=most) as pool:
-        yield pool
 
 
 def run_groups(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llm_base.files import TargetError, check_target, write_durably
+from llm_base.files import TargetError, check_target, read_regular, write_durably
 from llm_base.lines import lines_of
 from llm_planning.experiments.ledger import LedgerError
 from llm_planning.experiments.runs import result_record
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["truth", "integer", "number", "text", "texts", "time"]
 """The kind of a column's values; each may be missing in a row."""
+
+LARGEST = 1 << 30
+"""Bytes of a table that is read, packed or not."""
 
 MOST_CELLS = 10**8
 """Cells of a table, at most: rows that share no field make it grow with their number squared."""
@@ -152,8 +155,8 @@ def read_export(path: Path) -> list[RunRecord]:
     if read is None:
         raise ExportError(f"cannot read {path}: its name must end in one of {', '.join(_READERS)}")
     try:
-        content = path.read_bytes()
-        table = read(gzip.decompress(content) if path.suffix == ".gz" else content)
+        content = read_regular(path, most=LARGEST)
+        table = read(_unpacked(content) if path.suffix == ".gz" else content)
         if missing := [name for name in _EVERY_EXPORT if name not in table]:
             raise ValueError(f"it has no column {missing[0]!r}")
     except (OSError, EOFError, zlib.error, csv.Error, ValueError) as error:
@@ -164,6 +167,14 @@ def read_export(path: Path) -> list[RunRecord]:
         {name: value for name, value in zip(names, row, strict=True) if value is not None}
         for row in rows
     ]
+
+
+def _unpacked(content: bytes) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+        unpacked = packed.read(LARGEST + 1)
+    if len(unpacked) > LARGEST:
+        raise ValueError(f"it holds more than {LARGEST} bytes")
+    return unpacked
 
 
 def provenances_of(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:

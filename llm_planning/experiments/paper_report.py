@@ -74,10 +74,6 @@ class EmptyReportError(ValueError):
     """A ledger has no run for a table."""
 
 
-class TemplateFileError(ValueError):
-    """A table's template cannot be filled."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One figure of a table.
@@ -368,39 +364,32 @@ def markdown(report: PaperReport, *, sweep: object, verbose: bool) -> str:
     Args:
         sweep: the folder of the runs, or their export.
         verbose: also the settings, the notes, and why figures are cited only.
-
-    Raises:
-        TemplateFileError: the table's own template is wrong.
     """
     # Imported here, as functions that only write numbers do not need it.
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader([report.paper.folder, Path(__file__).parent / "templates"]),
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,  # Markdown, from the project's own files
     )
-    environment.filters["cell"] = _escaped
-    own = f"{report.name}.md.j2"
-    try:
-        template = environment.select_template([own, DEFAULT_TEMPLATE])
-        return template.render(
-            report=report,
-            verdict=verdict_text(report),
-            verbose=verbose,
-            sweep=sweep,
-            header=header(report),
-            lines=[text_line(line) for line in report.lines],
-            differences=difference_table(report),
-            confidence=f"{100 * CONFIDENCE:g}%",
-            nothing=NOTHING,
-            not_as_numbers=NOT_AS_NUMBERS,
-        )
-    except TemplateError as error:
-        raise TemplateFileError(f"{report.paper.folder / own}: {error}") from error
+    environment.filters["cell"] = table_cell
+    template = environment.get_template(DEFAULT_TEMPLATE)
+    return template.render(
+        report=report,
+        verdict=verdict_text(report),
+        verbose=verbose,
+        sweep=sweep,
+        header=header(report),
+        lines=[text_line(line) for line in report.lines],
+        differences=difference_table(report),
+        confidence=f"{100 * CONFIDENCE:g}%",
+        nothing=NOTHING,
+        not_as_numbers=NOT_AS_NUMBERS,
+    )
 
 
 def header(report: PaperReport) -> list[str]:
@@ -564,7 +553,7 @@ def _csv_measured(measured: Measured | None) -> dict[str, Any]:
     }
 
 
-def _escaped(text: object) -> str:
+def table_cell(text: object) -> str:
     """A text inside a Markdown table's cell."""
     return " ".join(str(text).split()).replace("|", "\\|")
 

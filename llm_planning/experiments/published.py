@@ -5,7 +5,6 @@ that its tables share. A table or figure NAME has these files:
 
     NAME.published.yaml   the published figures, and how each is measured: this module
     NAME.yaml             the sweep that measures it; NAME-*.yaml are smaller or larger ones
-    NAME.md.j2            its text, if the default template does not fit
 
 A published file, with every key (see `PublishedTable` for what each means):
 

@@ -68,7 +68,10 @@ class LiveSweep:
         """
         seen = self._seen
         # By the time of their end: the first call reads many, in the order of the sweep.
-        rows = sorted(self._ledger.new_rows(seen.places), key=_ended)
+        places = set(seen.places)
+        rows = sorted(self._ledger.new_rows(places), key=_ended)
+        # Only now: after an error the next call reads them again.
+        seen.places = places
         for row in rows:
             self._take(row)
         now = time.time()

@@ -108,7 +108,7 @@ def _lines(content: bytes, damage: list[str]) -> tuple[list[Event], bool]:
     """The lines that can be read, without the last one; and whether that is there and right."""
     if content[:64].lstrip().startswith(b"["):
         try:
-            values: list[Any] = parse_json(content)
+            values = list(enumerate(parse_json(content), 1))
         except ValueError as error:
             damage.append(f"It is not JSON: {error}.")
             return [], False
@@ -116,7 +116,7 @@ def _lines(content: bytes, damage: list[str]) -> tuple[list[Event], bool]:
         values = _values(content, damage)
     lines: list[Event] = []
     ends, others = False, 0
-    for number, value in enumerate(values, 1):
+    for number, value in values:
         kind = value.get("type") if isinstance(value, dict) else None
         if kind == "end":
             ends = value.get("lines") == number
@@ -129,14 +129,15 @@ def _lines(content: bytes, damage: list[str]) -> tuple[list[Event], bool]:
     return lines, ends
 
 
-def _values(content: bytes, damage: list[str]) -> list[Any]:
-    values: list[Any] = []
+def _values(content: bytes, damage: list[str]) -> list[tuple[int, Any]]:
+    """The values of the lines that can be read, with their numbers."""
+    values: list[tuple[int, Any]] = []
     wrong: list[int] = []
     for number, line in enumerate(lines_in(BytesIO(content)), 1):
         if not line.strip():
             continue
         try:
-            values.append(json.loads(line))
+            values.append((number, json.loads(line)))
         except (ValueError, RecursionError):
             wrong.append(number)
     if wrong:

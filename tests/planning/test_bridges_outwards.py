@@ -79,7 +79,7 @@ def test_the_advised_way_reaches_the_goal():
 def test_what_is_impossible_changes_nothing():
     env = to_gymnasium(Corridor())
     seen, _ = env.reset(seed=0)
-    for action in ("fly", 500):
+    for action in ("fly", 500, -1):
         again, reward, ended, _, info = env.step(action)
         assert (again, reward, ended) == (seen, 0.0, False)
         assert info["obstacle"] == "there is no such action now: see info['actions']"

@@ -248,7 +248,7 @@ def bare(tmp_path):
 @pytest.mark.parametrize(
     ("index", "arguments", "code", "message"),
     [
-        ("bare", ("sofa",), 1, "of no bundled encoder"),
+        ("bare", ("sofa", "--model", "all-minilm-l6-v2"), 1, "does not say its encoder"),
         ("places", ("sofa",), 1, "is no embedding index, or is damaged"),
         ("tmp_path", ("sofa",), 1, "cannot be read: Is a directory"),
         ("built", (" ",), 1, "text 0 is empty"),

@@ -15,7 +15,6 @@ from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.measures import MeasureError
 from llm_planning.experiments.paper_report import (
     EmptyReportError,
-    TemplateFileError,
     as_csv,
     as_json,
     markdown,
@@ -521,19 +520,6 @@ def test_an_odds_ratio_that_is_not_finite(tmp_path):
     assert "– (no finite value: a count is 0; 1 without a value)" in markdown(
         table, sweep="s", verbose=True
     )
-
-
-def test_a_template_of_its_own(configs, tmp_path):
-    (configs / "paper" / "table9.md.j2").write_text(
-        '{% extends "paper_report.md.j2" %}{% block heading %}# Mine\n{% endblock %}'
-    )
-    table = measured(configs, tmp_path / "sweep")
-    text = markdown(table, sweep="s", verbose=True)
-    assert text.startswith("# Mine\n")
-    assert "| ToO | 3 runs" in text
-    (configs / "paper" / "table9.md.j2").write_text("{{ nothing.there.is }}")
-    with pytest.raises(TemplateFileError, match=r"table9\.md\.j2"):
-        markdown(table, sweep="s", verbose=True)
 
 
 def test_bars_in_labels_do_not_break_the_table(tmp_path):

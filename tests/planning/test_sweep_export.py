@@ -1,4 +1,5 @@
 import csv
+import gzip
 import json
 import os
 from dataclasses import replace
@@ -15,6 +16,7 @@ from ledger_samples import (
 )
 from pyarrow import parquet
 
+from llm_planning.experiments import export as export_module
 from llm_planning.experiments.export import ExportError, export, read_export
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.runs import result_record
@@ -76,6 +78,10 @@ def test_an_export_is_read_as_records(ledger, tmp_path, ending):
     assert not records[0].keys() & {"plan", "key", "settings.layout"}
 
 
+HEAD = b"planner,task,seed,status,provenance\n"
+LARGE = 2000
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -87,9 +93,12 @@ def test_an_export_is_read_as_records(ledger, tmp_path, ending):
         ("rows.csv", b"\xff"),
         ("rows.csv.gz", b"\x1f\x8b"),
         ("rows.parquet", b"PAR1"),
+        ("rows.csv", HEAD + bytes(LARGE)),
+        ("rows.csv.gz", gzip.compress(HEAD + bytes(LARGE))),
     ],
 )
-def test_what_is_no_export_is_refused(tmp_path, name, content):
+def test_what_is_no_export_is_refused(tmp_path, monkeypatch, name, content):
+    monkeypatch.setattr(export_module, "LARGEST", LARGE)
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ExportError, match=f"cannot read .*{name}"):

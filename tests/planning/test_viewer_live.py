@@ -13,7 +13,7 @@ from viewer_servers import serving
 from viewer_sweeps import HOSTILE, several_worlds
 
 from llm_planning.commands import view_sweep
-from llm_planning.experiments.ledger import Ledger
+from llm_planning.experiments.ledger import Ledger, LedgerError
 from llm_planning.experiments.progress_file import ProgressFile
 from llm_planning.experiments.scheduler import Progress
 from llm_planning.experiments.statistics import proportion
@@ -144,6 +144,22 @@ def test_it_follows_the_sweep(tmp_path):
     assert after["process"]["state"] == "running"
     assert after["process"]["running"] == 3
     assert after["process"]["left"] == 16.0
+
+
+def test_what_could_not_be_read_once_is_read_again(tmp_path, monkeypatch):
+    with Ledger.open(write_ledger(tmp_path / "sweep", several_worlds(seeds=1))) as ledger:
+        live, new_rows = LiveSweep(ledger), ledger.new_rows
+
+        def broken(places):
+            yield next(new_rows(places))
+            raise LedgerError("locked")
+
+        monkeypatch.setattr(ledger, "new_rows", broken)
+        with pytest.raises(LedgerError):
+            live.read()
+        monkeypatch.undo()
+        state = live.read()
+        assert state["done"] == state["total"] > 1
 
 
 def test_a_process_that_was_killed_is_not_said_to_run(tmp_path, monkeypatch):

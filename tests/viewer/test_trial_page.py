@@ -197,6 +197,14 @@ def test_a_damaged_trace_opens_as_far_as_it_goes_and_says_so(tmp_path, harm, mes
     assert about["nodes"] >= 1
 
 
+def test_a_broken_line_hides_no_end(tmp_path):
+    path = written(tmp_path / "t.jsonl", asked())
+    lines = path.read_bytes().split(b"\n")
+    lines[3] = b"]"
+    path.write_bytes(b"\n".join(lines))
+    assert read_trace(path).damage == ("1 of its lines cannot be read and are left out: 4.",)
+
+
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"{}", b"[1]", b"\x1f\x8b", b"PNG\0", b"[[["])
 def test_what_is_no_trace_is_refused_in_one_line(tmp_path, capfd, content):
     path = tmp_path / "t.jsonl"

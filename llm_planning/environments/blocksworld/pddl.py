@@ -22,6 +22,7 @@ from llm_planning.environments.blocksworld.pddl_text import (
     read_file,
     words_of,
 )
+from llm_planning.names import by_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +117,7 @@ def _files(name: str) -> list[Path]:
         raise PddlError(f"pddl={name} cannot be read: {error.strerror}") from error
     if len(files) > MOST_PROBLEMS:
         raise PddlError(f"pddl={name} has {len(files)} files, more than {MOST_PROBLEMS}")
-    return [Path(place, entry) for entry in sorted(files, key=_by_number)]
+    return [Path(place, entry) for entry in sorted(files, key=by_number)]
 
 
 def write_problem(puzzle: Puzzle) -> str:
@@ -140,9 +141,3 @@ def write_problem(puzzle: Puzzle) -> str:
         f"  (:init {state_text(puzzle.start, texts='predicates', hand=True)})\n"
         f"  (:goal (and {goal_text(puzzle.goal, texts='predicates')})))\n"
     )
-
-
-def _by_number(name: str) -> list[tuple[int, str]]:
-    """Sorts instance-2 before instance-10."""
-    parts = re.split(r"([0-9]+)", name)
-    return [(int(part), "") if place % 2 else (0, part) for place, part in enumerate(parts)]

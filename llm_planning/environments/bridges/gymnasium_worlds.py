@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from inspect import getdoc
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -26,7 +26,7 @@ from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.bridges.grids import grid_text
 from llm_planning.environments.bridges.gymnasium_copies import NOT_TWICE, Copies, stepped
 from llm_planning.environments.bridges.gymnasium_teachers import teacher_of
-from llm_planning.environments.bridges.own_words import BridgeSettings
+from llm_planning.environments.bridges.own_words import BridgeSettings, Sight, sees_too_much
 from llm_planning.names import remedy
 from llm_planning.specs import DomainSpec
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.bridges.gymnasium_copies import Kept
     from llm_planning.environments.bridges.gymnasium_teachers import Teacher
-
-Sight: TypeAlias = Literal["own", "full"]
 
 _NO_CHANCE = 0
 _SECTIONS = ("Description", "Action Space", "Rewards")
@@ -114,10 +112,7 @@ class GymnasiumWorld(Domain[Moment, str]):
         self._copies = Copies(self._env)
         self.no_search = "" if self._copies.agree else f"{task}: {NOT_TWICE}"
         if self._partial and sight == "own" and not self.no_search:
-            self.no_search = (
-                f"{task} shows its agent a part of the world, and a search would see all of it: "
-                "add --set sight=full if that is meant"
-            )
+            self.no_search = sees_too_much(task, "shows its agent a part of the world")
         if (teacher := teacher_of(self._env, self._copies)) is not None:
             self.advise = partial(self._advised, teacher)
 

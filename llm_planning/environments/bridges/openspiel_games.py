@@ -12,20 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import pyspiel
 from pydantic import Field
 
 from llm_planning.domain import Domain, DomainError, Step
-from llm_planning.environments.bridges.own_words import BridgeSettings
+from llm_planning.environments.bridges.own_words import BridgeSettings, Sight, sees_too_much
 from llm_planning.names import remedy
 from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-Sight: TypeAlias = Literal["own", "full"]
 
 TESTED_MOVES: Final = 10
 """Moves by which clones are tested when a game is opened."""
@@ -102,10 +100,7 @@ class OpenSpielGame(Domain[Position, str]):
         self.goal = f"Win {name}." if self._wins else f"End {name} with the highest return you can."
         self.no_search = self._why_not_searched(task)
         if self._hides and sight == "own" and not self.no_search:
-            self.no_search = (
-                f"{task} hides something from its players, and a search would see all of it: add "
-                "--set sight=full if that is meant"
-            )
+            self.no_search = sees_too_much(task, "hides something from its players")
 
     def start(self, seed: int) -> Position:
         """The position at our first turn."""

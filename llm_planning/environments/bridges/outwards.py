@@ -111,12 +111,13 @@ class DomainEnvironment(gymnasium.Env[str, "int | str"]):  # type: ignore[misc]
     def step(self, action: int | str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Takes an action, by its text or its number."""
         names = list(self._actions)
-        name = action if isinstance(action, str) else names[action] if action < len(names) else ""
-        if name not in self._actions:
+        if not isinstance(action, str):
+            action = names[action] if 0 <= action < len(names) else ""
+        if action not in self._actions:
             obstacle = "there is no such action now: see info['actions']"
             return self._seen(), 0.0, self._ended, False, self._info("", obstacle)
         rng = Random(int(self.np_random.integers(1 << 62)))
-        step = self._now(self.domain.step(self._state, self._actions[name], rng))
+        step = self._now(self.domain.step(self._state, self._actions[action], rng))
         self._state, self._ended = step.state, step.done
         info = self._info(step.text, step.obstacle)
         self._ended = self._ended or not self._actions

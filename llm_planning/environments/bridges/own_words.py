@@ -15,7 +15,7 @@ import os
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import model_validator
 
@@ -32,8 +32,17 @@ if TYPE_CHECKING:
 
 StateWords: TypeAlias = "Callable[[str, Any], str]"
 ActionWords: TypeAlias = "Callable[[str], str]"
+Sight: TypeAlias = Literal["own", "full"]
+"""What a search sees of a world that hides something from its players."""
 
 _FUNCTIONS = ("state", "action")
+
+
+def sees_too_much(task: str, hides: str) -> str:
+    """Why a world is not searched with `sight=own`."""
+    return (
+        f"{task} {hides}, and a search would see all of it: add --set sight=full if that is meant"
+    )
 
 
 class BridgeSettings(Settings):

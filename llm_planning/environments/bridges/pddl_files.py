@@ -13,6 +13,7 @@ from llm_base.files import at_home, read_regular
 from llm_base.quoting import printable
 from llm_planning.domain import DomainError
 from llm_planning.environments.bridges.pddl_words import conjuncts
+from llm_planning.names import by_number
 
 MOST_BYTES: Final = 10_000_000
 """The largest file that is read."""
@@ -41,7 +42,7 @@ def problem_files(domain: str, problem: str) -> dict[str, Path]:
         raise DomainError(
             f"problem={printable(problem)} has no file *.pddl beside the domain: add one"
         )
-    return {name: found[name] for name in sorted(found, key=_by_number)}
+    return {name: found[name] for name in sorted(found, key=by_number)}
 
 
 def _read_text(key: str, path: Path) -> str:
@@ -71,12 +72,6 @@ def hash_of(domain: str, problem: str) -> str:
     except (OSError, ValueError):
         return ""
     return hashed.hexdigest()
-
-
-def _by_number(name: str) -> list[tuple[int, str]]:
-    """Sorts p2 before p10."""
-    parts = re.split(r"([0-9]+)", name)
-    return [(int(part), "") if place % 2 else (0, part) for place, part in enumerate(parts)]
 
 
 _UNKNOWN: Final = {

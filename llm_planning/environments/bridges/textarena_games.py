@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from io import StringIO
 from itertools import chain
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import textarena
 from textarena.envs.registration import ENV_REGISTRY
 
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.bridges.gymnasium_copies import NOT_TWICE, TESTED_STEPS
-from llm_planning.environments.bridges.own_words import BridgeSettings
+from llm_planning.environments.bridges.own_words import BridgeSettings, Sight, sees_too_much
 from llm_planning.environments.bridges.textarena_moves import (
     FAMILIES,
     ONLINE,
@@ -35,8 +35,6 @@ from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-Sight: TypeAlias = Literal["own", "full"]
 
 _SUCH_AS = "TowerOfHanoi-v0 or Nim-v0"
 _PLAYER = 0
@@ -103,10 +101,7 @@ class TextArenaGame(Domain[Moment, str]):
         self._at: Callable[[Moment], Any] = _copied
         self.no_search = self._why_not_searched()
         if family.hides and sight == "own" and not self.no_search:
-            self.no_search = (
-                f"{task} hides something from its player, and a search would see all of it: add "
-                "--set sight=full if that is meant"
-            )
+            self.no_search = sees_too_much(task, "hides something from its player")
 
     def start(self, seed: int) -> Moment:
         """The game at our first turn."""

@@ -161,15 +161,15 @@ class Expert:
         place, thing, take = errand
         if state.at != place:
             if state.room != self._room[place]:
-                yield rules.walk_to_room(self._room[place])
+                yield rules.walks_to_rooms[self._room[place]]
                 state = state._replace(room=self._room[place], at=NOWHERE)
-            walk = rules.walk_to_thing(thing)
+            walk = rules.walks_to_things[thing]
             reached = rules.after(state, walk) if take else ""
             there = not isinstance(reached, str) and reached.at == place
-            yield walk if there else rules.walk_to_place(place)
+            yield walk if there else rules.walks_to_places[place]
         if not (state.opened | rules.always_seen) >> place & 1:
-            yield rules.open(place)
-        yield rules.grab(thing) if take else rules.put(thing, place)
+            yield rules.opens[place]
+        yield rules.grabs[thing] if take else rules.put(thing, place)
 
 
 def _without(items: tuple[T, ...], item: T) -> tuple[T, ...]:

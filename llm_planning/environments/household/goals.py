@@ -17,9 +17,10 @@ from llm_base.quoting import LONGEST_VALUE, quote
 from llm_planning.domain import DomainError
 from llm_planning.environments.household.names import plural, unique_name
 from llm_planning.names import remedy
+from llm_planning.roles.options import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.environments.household.home import Home, Place
 
@@ -147,12 +148,6 @@ def amount_text(count: int, name: str) -> str:
     """A number of things in words: "one apple", "two apples"."""
     word = NUMBERS[count] if count < len(NUMBERS) else str(count)
     return f"{word} {name if count == 1 else plural(name)}"
-
-
-def listed(texts: Iterable[str]) -> str:
-    """Texts joined by commas, and by "and" before the last one."""
-    *others, last = texts
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _there(place: str, home: Home) -> str:

@@ -131,11 +131,11 @@ class Rules:
             for room in range(len(home.rooms))
         )
         self.always_seen = sum(1 << p for p, place in enumerate(home.places) if not place.container)
-        self._walks_to_rooms = tuple(Action(WALK, name) for name in home.rooms)
-        self._walks_to_places = tuple(Action(WALK, place.name) for place in home.places)
-        self._walks_to_things = tuple(Action(WALK, name) for name in self.things)
-        self._grabs = tuple(Action(GRAB, name) for name in self.things)
-        self._opens = tuple(Action(OPEN, place.name) for place in home.places)
+        self.walks_to_rooms = tuple(Action(WALK, name) for name in home.rooms)
+        self.walks_to_places = tuple(Action(WALK, place.name) for place in home.places)
+        self.walks_to_things = tuple(Action(WALK, name) for name in self.things)
+        self.grabs = tuple(Action(GRAB, name) for name in self.things)
+        self.opens = tuple(Action(OPEN, place.name) for place in home.places)
         self._closes = tuple(Action(CLOSE, place.name) for place in home.places)
         self._places = places
         self._things = {name: number for number, name in enumerate(self.things)}
@@ -189,25 +189,25 @@ class Rules:
         if self.ended(state):
             return []
         room, at, opened, held, places, _ = state
-        actions = [walk for number, walk in enumerate(self._walks_to_rooms) if number != room]
+        actions = [walk for number, walk in enumerate(self.walks_to_rooms) if number != room]
         in_sight = opened | self.always_seen
         here = places[at] if at >= 0 and in_sight >> at & 1 else ()
         known = set(here)
         for place in self.rooms[room]:
             if place == at:
                 continue
-            actions.append(self._walks_to_places[place])
+            actions.append(self.walks_to_places[place])
             if in_sight >> place & 1:
                 for thing in places[place]:
                     if thing not in known:
                         known.add(thing)
-                        actions.append(self._walks_to_things[thing])
+                        actions.append(self.walks_to_things[thing])
         if at < 0:
             return actions
         if not self.always_seen >> at & 1:
-            actions.append((self._closes if opened >> at & 1 else self._opens)[at])
+            actions.append((self._closes if opened >> at & 1 else self.opens)[at])
         if len(held) < self.hands:
-            actions += [self._grabs[thing] for thing in dict.fromkeys(here)]
+            actions += [self.grabs[thing] for thing in dict.fromkeys(here)]
         if in_sight >> at & 1:
             actions += [self.put(thing, at) for thing in dict.fromkeys(held)]
         return actions
@@ -227,26 +227,6 @@ class Rules:
         """The action that puts a thing at a place."""
         there = self.home.places[place]
         return Action(PUT, self.things[thing], there.name, there.relation)
-
-    def walk_to_room(self, room: int) -> Action:
-        """The action that walks to a room."""
-        return self._walks_to_rooms[room]
-
-    def walk_to_place(self, place: int) -> Action:
-        """The action that walks to a place."""
-        return self._walks_to_places[place]
-
-    def walk_to_thing(self, thing: int) -> Action:
-        """The action that walks to a thing."""
-        return self._walks_to_things[thing]
-
-    def grab(self, thing: int) -> Action:
-        """The action that grabs a thing."""
-        return self._grabs[thing]
-
-    def open(self, place: int) -> Action:
-        """The action that opens a container."""
-        return self._opens[place]
 
     def after(self, state: State, action: Action) -> State | str:
         """The state after an action, or why the action is impossible."""
@@ -324,14 +304,7 @@ class Rules:
             return f"the {action.place} is closed"
         left = list(held)
         left.remove(thing)
-        return State(
-            room,
-            at,
-            opened,
-            tuple(left),
-            (*places[:at], tuple(sorted((*places[at], thing))), *places[at + 1 :]),
-            steps + 1,
-        )
+        return State(room, at, opened, tuple(left), places, steps + 1).with_thing(thing, at)
 
     def _turned(self, state: State, action: Action) -> State | str:
         """Opens or closes a container."""

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.domain import HOUSEHOLD, Household
 from llm_planning.environments.household.drawn import HOMES, drawn_home, drawn_task
-from llm_planning.environments.household.goals import Wanted, amount_text, goal_text, listed
+from llm_planning.environments.household.goals import Wanted, amount_text, goal_text
 from llm_planning.environments.household.home import BUNDLED, bundled_home
 from llm_planning.environments.household.rules import GRAB, PUT, Rules, State
 from llm_planning.environments.household.tasks import CLASSES, TaskMaker
@@ -54,6 +54,7 @@ from llm_planning.planners.llm_mcts.positions import NEUTRAL, position_chat, sta
 from llm_planning.planners.llm_mcts.positions import ROLE as POSITION
 from llm_planning.priors import ROLE
 from llm_planning.roles.exercises import USUAL_WAY, WAY, Exercise, Grade, exercise_of
+from llm_planning.roles.options import listed
 from llm_planning.search import argmax
 from llm_serving.engine import BLOCK
 
