@@ -129,6 +129,15 @@ async def test_react_that_says_the_end_too_early_fails_and_one_that_tests_does_n
     assert tested.success is True
 
 
+async def test_react_hears_that_it_said_the_end_too_early():
+    said = compact({"thought": "so", "next": "end"})
+    engine = ScriptedEngine({"act": lambda _: said})
+    outcome = await run("drip-react", FIGURE_3, engine=engine, roles="llm", moves=3)
+    assert (outcome.plan, outcome.metrics["ending"]) == ((), "moves")
+    line = "end (the goal is not reached)"
+    assert [request.prompt[1].content.count(line) for request in engine.requests] == [0, 1, 2]
+
+
 async def test_votes_are_asked_at_once_and_the_most_frequent_counts():
     verdicts = iter([judged("false"), judged("true", "a"), judged("true", "b")])
     engine = ScriptedEngine({"decompose": subtasks("stack r o"), "judge": lambda _: next(verdicts)})

@@ -25,7 +25,7 @@ from llm_planning.execution.whole_plans import executed_plan, written_plan
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.acting import Acting, demand_primitives, ending_of
 from llm_planning.planners.drip.outcome import carried_out, outcome_of
-from llm_planning.planners.drip.roles import NextAction
+from llm_planning.planners.drip.roles import END, NextAction
 
 if TYPE_CHECKING:
     from llm_planning.execution.episode import Execution
@@ -59,8 +59,11 @@ async def _react(acting: Acting[Any, Any], settings: ReactSettings) -> Ending:
             return "goal"
         here = await acting.described()
         actions = await act(NextAction(acting.domain.goal, acting.state, here, tuple(history)))
-        if not actions and not tested:
-            return "goal"
+        if not actions:
+            if not tested:
+                return "goal"
+            # Or a model that answers greedily would be asked the same until the last move.
+            history.append(f"{END} (the goal is not reached)")
         for action in actions:
             done = await acting.apply(action)
             history.append(f"{action}" if done else f"{action} (impossible)")

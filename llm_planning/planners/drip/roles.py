@@ -146,7 +146,8 @@ class NextAction(Generic[S, A]):
         goal: in words.
         state: S_t.
         described: S_t in words.
-        history: the actions so far, in words, with a mark if they were refused.
+        history: the actions so far, in words, with a mark if they were refused, and the end if it
+            was said too early.
     """
 
     goal: str
