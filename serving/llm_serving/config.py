@@ -58,8 +58,8 @@ class EngineConfig(BaseModel):
         chat_template_kwargs: variables that the template reads, such as `enable_thinking`.
             `strftime_now`, such as 2026-11-25, is the date that it writes as today's; without it
             that is 2024-07-26.
-        structured_backend: what enforces constrained answers; one backend per engine. "auto" is
-            the one that `benchmarks/structured.py` measured fastest on a CPU; no GPU was measured.
+        structured_backend: what enforces constrained answers; one backend per engine. The default
+            is what `benchmarks/structured.py` measured fastest on a CPU; no GPU was measured.
         scoring: how exact log-probabilities of action strings are computed; "auto" takes the
             faster, "tail", if it agrees with "trie" on the first prompt that is scored.
         eager: run without compiled graphs: always so on a CPU; on a GPU, for a quick start.
@@ -98,7 +98,7 @@ class EngineConfig(BaseModel):
     max_pixels: Annotated[int, Field(ge=28 * 28)] | None = None
     chat_template: str = ""
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
-    structured_backend: StructuredBackend | Literal["auto"] = "outlines"
+    structured_backend: StructuredBackend = "outlines"
     scoring: Literal["auto", "tail", "trie"] = "auto"
     eager: bool = False
     seed: int = 0

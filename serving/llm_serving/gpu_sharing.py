@@ -16,7 +16,7 @@ from llm_serving.models import resolve
 from llm_serving.vllm_arguments import GIB, check_devices, largest_share, memory_share, on_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from llm_serving.config import EngineConfig
@@ -33,6 +33,10 @@ batch of 32,768 tokens (computed)."""
 
 WORKING_BYTES = 2 * GIB
 """What a model needs besides its weights, at the least: activations, graphs, KV cache (a guess)."""
+
+_FLOATS: Mapping[str, int] = {"F32": 4, "F16": 2, "BF16": 2}
+"""Bytes of the types that are converted when weights are loaded, by their names in files."""
+_SERVED: Mapping[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 _ENCODER = f"the encoder (at most {ENCODER_BYTES / GIB:.1f} GiB)"
 
@@ -67,7 +71,7 @@ def share_gpus(configs: Sequence[EngineConfig | None]) -> list[Place]:
         return [Place(config) for config in configs]
     for config in models:
         check_devices(config)
-    weights = [weight_bytes(resolve(config.model).path) for config in models]
+    weights = [weight_bytes(resolve(config.model).path, config.dtype) for config in models]
     placed = place(models, weights, gpu_bytes=_gpu_bytes)
     sharing = [_share_text(spot.config) for spot in placed if spot.config and spot.beside]
     if sharing:
@@ -129,16 +133,31 @@ def place(
     return places
 
 
-def weight_bytes(folder: Path) -> int:
-    """Bytes of the weights in a model's folder, as they are read onto the device.
+def weight_bytes(folder: Path, dtype: str) -> int:
+    """Bytes of the weights in a model's folder, as they are held on the device.
 
     Args:
         folder: in Hugging Face's layout.
+        dtype: as in `EngineConfig`; quantised weights keep their own, and so do files `*.bin`.
     """
-    for pattern in ("*.safetensors", "*.bin"):
-        if found := sum(file.stat().st_size for file in folder.glob(pattern)):
-            return found
-    return 0
+    served = _SERVED.get(dtype)
+    if found := list(folder.glob("*.safetensors")):
+        converted = sum(_growth(file, served) for file in found) if served else 0
+        return sum(file.stat().st_size for file in found) + converted
+    return sum(file.stat().st_size for file in folder.glob("*.bin"))
+
+
+def _growth(file: Path, served: int) -> int:
+    """By how many bytes the floats of a file grow, or shrink, if each has so many."""
+    from safetensors import safe_open
+
+    grown = 0
+    with safe_open(file, framework="np") as tensors:
+        for name in tensors.keys():  # noqa: SIM118 - it is no mapping
+            tensor = tensors.get_slice(name)
+            own = _FLOATS.get(tensor.get_dtype(), served)
+            grown += math.prod(tensor.get_shape()) * (served - own)
+    return grown
 
 
 def _share_text(config: EngineConfig) -> str:

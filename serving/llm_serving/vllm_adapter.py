@@ -12,6 +12,7 @@ import hashlib
 import io
 import logging
 import threading
+import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,8 +22,6 @@ from llm_serving.errors import PromptTooLongError, ServingError
 from llm_serving.vllm_arguments import (
     check_images,
     engine_arguments,
-    installed_version,
-    prepare_environment,
     start_error,
 )
 from llm_serving.vllm_stats import StepStats
@@ -102,8 +101,6 @@ class VllmCore:
         ends: Sequence[int],
         beside: Sequence[str] = (),
     ) -> None:
-        installed_version()
-        prepare_environment()
         from vllm import EngineArgs, SamplingParams
         from vllm.v1.engine.llm_engine import LLMEngine
 
@@ -116,35 +113,38 @@ class VllmCore:
         )
         self._loras = lora_requests(adapters)
         self.stats = StepStats()
+        self.engine: Any = None
         try:
             with _STEPPING, _quiet():
                 _begin_graph_pool()
                 _forget_gpus()
                 vllm_config = EngineArgs(**arguments).create_engine_config()
                 check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
-                self.engine: Any = LLMEngine.from_vllm_config(
+                self.engine = LLMEngine.from_vllm_config(
                     vllm_config,
                     stat_loggers=[self.stats.logger],
                 )
+                _LIVE.add(id(self))
                 for lora in self._loras.values():
                     self.engine.add_lora(lora)
-                _LIVE.add(id(self))
-        except ServingError:
-            raise
-        except Exception as error:  # vLLM and the libraries below it raise any exception
-            raise start_error(error, config, beside) from error
-        if arguments["structured_outputs_config"]["backend"] == "outlines":
-            from llm_serving import outlines_backend
+                if config.structured_backend == "outlines":
+                    from llm_serving import outlines_backend
 
-            outlines_backend.install(self.engine, ends)
+                    outlines_backend.install(self.engine, ends)
+                second = vllm_config.use_v2_model_runner
+                if not second:
+                    self.engine.collective_rpc(_skip_ranks)
+        except Exception as error:  # vLLM and the libraries below it raise any exception
+            if self.engine is not None:
+                self.close()
+            if isinstance(error, ServingError):
+                raise
+            raise start_error(error, config, beside) from error
         self.context: int = vllm_config.model_config.max_model_len
         self.block_size: int = vllm_config.cache_config.block_size
         self.cache_tokens: int = (vllm_config.cache_config.num_gpu_blocks or 0) * self.block_size
         self.capacity: int = vllm_config.scheduler_config.max_num_seqs
         self.dtype = str(vllm_config.model_config.dtype).removeprefix("torch.")
-        second = vllm_config.use_v2_model_runner
-        if not second:
-            self.engine.collective_rpc(_skip_ranks)
         self.runner: Literal["V1", "V2"] = "V2" if second else "V1"
         self.reads_branches = (
             second and "prompt_logprob_token_ids" in SamplingParams.__annotations__
@@ -184,7 +184,15 @@ class VllmCore:
             outputs = self.engine.step()
             if len(_LIVE) > 1:
                 _wait_for_gpu()  # asynchronous scheduling leaves a batch running
-        return [(int(output.request_id), _read(output)) for output in outputs if output.finished]
+        if not outputs and not self.engine.engine_core.engine_core.scheduler.running:
+            # All wait for constraints that are compiled in threads, which need Python's lock.
+            time.sleep(_NAP)
+        results = [(int(each.request_id), _read(each)) for each in outputs if each.finished]
+        for _, result in results:
+            self.stats.prompt_tokens += result.prompt_tokens
+            self.stats.cached_tokens += result.cached_tokens
+            self.stats.written_tokens += len(result.token_ids)
+        return results
 
     def close(self) -> None:
         """Shuts vLLM's executor down, and gives its memory back.
@@ -350,6 +358,9 @@ def _params(**options: Any) -> Any:  # noqa: ANN401
 _STEPPING = threading.Lock()
 """Held by the engine that steps, opens or closes. What a forward pass reads is a variable of the
 process in vLLM, so two engines of one process must not step at once."""
+
+_NAP = 0.001
+"""Seconds between two looks whether a constraint is compiled, as in vLLM's own loop."""
 
 _LIVE: set[int] = set()
 """Identities of the cores that are open."""

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from llm_serving.errors import (
     EngineConfigError,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from llm_serving.config import EngineConfig, StructuredBackend
+    from llm_serving.config import EngineConfig
 
 SUPPORTED = ((0, 26), (0, 33))
 MAX_LABELS = 128
@@ -49,13 +49,6 @@ _MEMORY = rf"KV cache|cache blocks|{_HELD}|(allocate|available|enough|insufficie
 
 NVML = "libnvidia-ml.so.1"
 """The library by which vLLM asks NVIDIA's driver for GPUs."""
-
-FASTEST_BACKEND: dict[Literal["cpu", "gpu"], StructuredBackend] = {
-    "cpu": "outlines",
-    "gpu": "outlines",
-}
-"""What `structured_backend: auto` takes: measured on a CPU (`structured` in benchmarks/README.md),
-not yet on a GPU, which follows the CPU until it is."""
 
 
 def installed_version() -> tuple[int, int]:
@@ -165,13 +158,6 @@ def emulates_bfloat16() -> bool:
     return not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def resolve_backend(config: EngineConfig) -> StructuredBackend:
-    """The backend of constrained answers that this configuration means on this machine."""
-    if config.structured_backend == "auto":
-        return FASTEST_BACKEND["gpu" if on_gpu() else "cpu"]
-    return config.structured_backend
-
-
 def memory_share(config: EngineConfig) -> float:
     """The share of a GPU's memory that a model gets alone.
 
@@ -234,7 +220,7 @@ def engine_arguments(
         # the engine dies. There a prompt is computed in one step.
         "enable_chunked_prefill": gpu,
         "enforce_eager": config.eager or not gpu,
-        "structured_outputs_config": {"backend": resolve_backend(config)},
+        "structured_outputs_config": {"backend": config.structured_backend},
         "seed": config.seed,
         # Code that comes with a model is never run.
         "trust_remote_code": False,

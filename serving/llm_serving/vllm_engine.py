@@ -41,12 +41,7 @@ from llm_serving.request import (
 )
 from llm_serving.scoring import branch_scores, next_token_logprobs, tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmCore, VllmJob, VllmResult, sampling_params
-from llm_serving.vllm_arguments import (
-    installed_version,
-    on_gpu,
-    prepare_environment,
-    resolve_backend,
-)
+from llm_serving.vllm_arguments import installed_version, on_gpu, prepare_environment
 from llm_serving.vllm_stats import EngineLoad, PrefixCacheStats
 
 if TYPE_CHECKING:
@@ -135,7 +130,7 @@ class VllmEngine:
         # vLLM's own is busy on the stepping thread.
         self._tokenizer = self._chat.tokenizer
         self.ends = self._chat.ends
-        if resolve_backend(self.config) == "guidance":
+        if self.config.structured_backend == "guidance":
             self._check_guidance(model.name)
         self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
             lambda: VllmCore(
@@ -162,16 +157,25 @@ class VllmEngine:
                 )
                 for name, adapter in adapters.items()
             ),
-            engine=f"{core.runner} {self.config.scoring} {self.ends} {self._chat.digest}".rstrip(),
+            engine=self._deciding(core.runner),
         )
         pictures: set[Ability] = {"pictures"} if self.config.images_per_prompt else set()
         self.abilities: frozenset[Ability] = _ABILITIES | pictures
-        self._spent = Usage()
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)
         self._scoring: Literal["auto", "tail", "trie"] = self.config.scoring
         # A trace encodes a prompt again once it is answered, and that takes milliseconds.
         self._encoded = lru_cache(maxsize=_PROMPTS_REMEMBERED)(self._encode)
+
+    def _deciding(self, runner: str) -> str:
+        """What decides answers beside the weights."""
+        config = self.config
+        parts = [runner, config.scoring, str(self.ends), self._chat.digest]
+        if config.kv_dtype != "auto":
+            parts.append(f"kv_dtype={config.kv_dtype}")
+        if config.max_pixels is not None:
+            parts.append(f"max_pixels={config.max_pixels}")
+        return " ".join(filter(None, parts))
 
     @property
     def activity(self) -> Activity:
@@ -194,9 +198,9 @@ class VllmEngine:
             capacity=core.capacity,
             preempted=core.stats.preempted,
             kv_usage=core.stats.kv_usage,
-            prompt_tokens=self._spent.prompt_tokens,
-            cached_tokens=self._spent.cached_tokens,
-            written_tokens=self._spent.completion_tokens,
+            prompt_tokens=core.stats.prompt_tokens,
+            cached_tokens=core.stats.cached_tokens,
+            written_tokens=core.stats.written_tokens,
             cache_tokens=core.cache_tokens,
         )
 
@@ -236,9 +240,7 @@ class VllmEngine:
         Raises:
             EngineStoppedError: the engine is closed or died.
         """
-        result = await self._dispatcher.submit(job)
-        self._spent += _usage([result])
-        return result
+        return await self._dispatcher.submit(job)
 
     async def generate(self, request: Request) -> Completion:
         """See `Engine`."""
@@ -271,7 +273,8 @@ class VllmEngine:
                 f"vLLM failed on the request of role {request.role!r}: its log says why. One "
                 "cause is a constraint whose pattern cannot be compiled"
             )
-        text = result.text or self._chat.answer(result.token_ids)
+        # A stop text may be the first that is written: nothing is left then.
+        text = result.text if sampling.stop else self._chat.answer(result.token_ids)
         usage = _usage([result], time.perf_counter() - begun)
         return Completion(text=text, token_ids=result.token_ids, finish=result.finish, usage=usage)
 
@@ -377,7 +380,10 @@ class VllmEngine:
         applied = self._applied(adapter)
 
         async def submit(job: VllmJob) -> VllmResult:
-            return await self.submit(replace(job, adapter=applied))
+            result = await self.submit(replace(job, adapter=applied))
+            if result.finish == "error":
+                raise RequestFailedError("vLLM failed on a scoring: its log says why")
+            return result
 
         return submit
 
@@ -406,7 +412,8 @@ class VllmEngine:
         checked = await trie_scores(submit, prompt, sequences, ends=self.ends)
         fast = await self.fast_scores(submit, prompt, sequences, ends=self.ends)
         if fast.rows and all(result.cached_tokens for result in fast.results):
-            self._scoring = "tail"
+            if self._scoring == "auto":  # what another call found wrong stays so
+                self._scoring = "tail"
             self._compare(fast, checked)
         return replace(checked, results=checked.results + fast.results)
 
@@ -434,7 +441,7 @@ class VllmEngine:
         return self._chat.tokens(text)
 
     def _label_token(self, label: str) -> int:
-        tokens: list[int] = self._tokenizer.encode(label, add_special_tokens=False)
+        tokens = self.own_tokens(label)
         if len(tokens) != 1:
             raise ValueError(
                 f"the label {label!r} is {len(tokens)} tokens of this model, not one: "

@@ -60,6 +60,9 @@ class StepStats:
     running: int = 0
     preempted: int = 0
     kv_usage: float = 0.0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    written_tokens: int = 0
 
     def logger(self, vllm_config: Any, engine_index: int = 0) -> Any:  # noqa: ANN401, ARG002
         """A stat logger for vLLM's own hook that writes here."""

@@ -2,7 +2,9 @@
 
 import logging
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from llm_serving import gpu_sharing
 from llm_serving.config import EngineConfig
@@ -136,9 +138,18 @@ def test_a_gpu_that_is_not_there_is_named(gpus):
 
 def test_the_size_of_a_model_is_that_of_its_weights(tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    assert weight_bytes(tmp_path) == 0
+    assert weight_bytes(tmp_path, "auto") == 0
     (tmp_path / "pytorch_model.bin").write_bytes(b"123")
-    assert weight_bytes(tmp_path) == 3
+    assert weight_bytes(tmp_path, "float32") == 3
     for part in (1, 2):
         (tmp_path / f"model-{part}.safetensors").write_bytes(b"12345")
-    assert weight_bytes(tmp_path) == 10
+    assert weight_bytes(tmp_path, "auto") == 10
+
+
+def test_weights_that_are_converted_have_their_size_on_the_device(tmp_path):
+    file = tmp_path / "model.safetensors"
+    tensors = {"a": np.zeros((30, 5), np.float16), "b": np.zeros(7, np.int32)}
+    save_file(tensors, file)
+    size = file.stat().st_size
+    for dtype, grown in {"auto": 0, "float16": 0, "bfloat16": 0, "float32": 30 * 5 * 2}.items():
+        assert weight_bytes(tmp_path, dtype) == size + grown

@@ -3,11 +3,13 @@
 import asyncio
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from pydantic import BaseModel, Field
 
+from llm_serving import outlines_backend, vllm_adapter
 from llm_serving.answers import constraint_of, parse
 from llm_serving.config import EngineConfig
 from llm_serving.engine import draw
@@ -19,8 +21,15 @@ from llm_serving.errors import (
     TooManyImagesError,
     UnknownModelError,
 )
-from llm_serving.request import Image, Message, Request, Sampling, ScoreRequest
-from llm_serving.scoring import Scored, plain_scores
+from llm_serving.request import (
+    EncodedPrompt,
+    Image,
+    Message,
+    Request,
+    Sampling,
+    ScoreRequest,
+)
+from llm_serving.scoring import Scored, next_token_logprobs, plain_scores
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
@@ -103,12 +112,31 @@ async def test_stop_texts_end_an_answer_and_are_left_out(engine):
     assert "10" in completion.text
     assert "12" not in completion.text
     assert completion.finish == "stop"
+    first = completion.text.split()[0]
+    request = replace(request, sampling=Sampling(max_tokens=24, stop=(first,)))
+    completion = await engine.generate(request)
+    assert (completion.text.strip(), completion.finish) == ("", "stop")
 
 
 class Step(BaseModel):
     verb: str = Field(pattern="mine|craft|smelt", max_length=5)
     quantity: int = Field(ge=1, le=64)
     why: str = Field(max_length=30)
+
+
+class Steps(BaseModel):
+    steps: list[Step] = Field(min_length=1, max_length=6)
+
+
+async def test_a_step_without_work_waits(engine, monkeypatch):
+    """Else it would keep Python's lock from the thread that compiles a constraint."""
+    naps = []
+    monkeypatch.setattr(vllm_adapter, "time", SimpleNamespace(sleep=naps.append))
+    steps = engine.activity.steps
+    request = Request(prompt="Next:", constraint=constraint_of(Steps))
+    completion = await engine.generate(request)
+    assert len(naps) >= 1
+    assert engine.activity.steps - steps <= len(completion.token_ids) + len(naps) + 2
 
 
 @pytest.mark.slow
@@ -193,6 +221,26 @@ async def test_scores_from_wrong_rows_are_computed_again(engine, monkeypatch, ca
     assert len([record for record in caplog.records if "trie is used" in record.message]) == 1
 
 
+async def test_a_way_of_scoring_that_was_found_wrong_stays_so(engine, monkeypatch):
+    """Several first scorings run at once: one finds a fault, another that began before does not."""
+    prompt = engine.encode(ask(PLACES + "look and listen. " * 6))
+    sequences = [engine.own_tokens(choice) for choice in ACTIONS[:4]]
+    for before, after in {"auto": "tail", "trie": "trie"}.items():
+        monkeypatch.setattr(engine, "_scoring", before)
+        await engine._choose_scoring(engine.submit, prompt, sequences)
+        assert engine._scoring == after
+
+
+def test_what_changes_answers_makes_other_ones(engine, monkeypatch):
+    """Else one cache would answer for both."""
+    assert engine._deciding("V1") == engine.identity.engine.replace("V2", "V1")
+    for other in ({"kv_dtype": "fp8"}, {"max_pixels": 28 * 28}):
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "config", engine.config.model_copy(update=other))
+            ((key, value),) = other.items()
+            assert engine._deciding("V1").endswith(f" {key}={value}")
+
+
 async def test_scores_are_exact_wherever_a_block_ends(engine):
     """Prompts that fill blocks of the prefix cache, and one, half and nearly all of the next."""
     whole = engine.block_size * 2
@@ -211,18 +259,15 @@ async def test_labels_are_next_token_logprobs(engine):
     labels = [" a", "Yes", "No", "Yes"]
     scores = await engine.score(ScoreRequest(prompt, labels, kind="labels"))
     assert scores.logprobs[1] == scores.logprobs[3]
-    token = engine._tokenizer.encode("Yes", add_special_tokens=False)
+    answered = EncodedPrompt(engine.encode(prompt).token_ids + engine.own_tokens("Yes"))
+    end = engine._tokenizer.eos_token_id
+    ended, _ = await next_token_logprobs(engine.submit, answered, [end])
     trie = await engine.score(ScoreRequest(prompt, ("Yes",)))
-    ended = await engine.score(
-        ScoreRequest(
-            type(engine.encode(prompt))(engine.encode(prompt).token_ids + tuple(token)),
-            (engine._tokenizer.eos_token,),
-            kind="labels",
-        )
-    )
-    assert trie.logprobs[0] == pytest.approx(scores.logprobs[1] + ended.logprobs[0], abs=2e-3)
-    with pytest.raises(ValueError, match="not one"):
-        await engine.score(ScoreRequest(prompt, ("antidisestablishmentarianism",), kind="labels"))
+    assert trie.logprobs[0] == pytest.approx(scores.logprobs[1] + ended[end], abs=2e-3)
+    # The second is one token of the template's, but seven of a text.
+    for label in ("antidisestablishmentarianism", engine._tokenizer.eos_token):
+        with pytest.raises(ValueError, match="not one"):
+            await engine.score(ScoreRequest(prompt, (label,), kind="labels"))
 
 
 async def test_more_labels_than_one_request_may_ask(engine):
@@ -356,3 +401,15 @@ def test_start_errors_say_what_to_do():
         VllmEngine(EngineConfig(model="smollm2-135m-instruct", images_per_prompt=1))
     with pytest.raises(EngineConfigError, match="max_model_len"):
         VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=1_000_000))
+
+
+@pytest.mark.slow
+def test_an_engine_that_fails_late_holds_nothing(monkeypatch):
+    def refuse(engine, ends):
+        raise ValueError("an unknown kind of tokenizer")
+
+    monkeypatch.setattr(outlines_backend, "install", refuse)
+    before = set(vllm_adapter._LIVE)
+    with pytest.raises(EngineConfigError, match="an unknown kind of tokenizer"):
+        VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=512, kv_cache_gib=0.1))
+    assert before == vllm_adapter._LIVE
