@@ -123,6 +123,7 @@ def topk_of_units(
             k=kept,
             dimension=corpus.shape[1],
             dtype=vectors.dtype_name(corpus),
+            contiguous=not is_tensor(corpus) or corpus.is_contiguous(),
         )
     module = import_module(f"llm_kernels.{backend}_search")
     if backend == "faiss" and device != "cpu":
@@ -189,6 +190,7 @@ def choose_backend(
     k: int = 1,
     dimension: int = 1,
     dtype: str = "float32",
+    contiguous: bool = True,
 ) -> str:
     """The backend that `auto` stands for.
 
@@ -202,6 +204,7 @@ def choose_backend(
         device: "cpu", "cuda" or "cuda:1" and the like.
         k: results per query.
         dtype: of the corpus: "float32", "float16" or "bfloat16".
+        contiguous: whether the rows of the corpus lie one behind the other, without gaps.
 
     Example:
         >>> from llm_kernels import choose_backend
@@ -209,8 +212,8 @@ def choose_backend(
         'numpy'
     """
     if device.partition(":")[0] != "cpu":
-        fits = k <= triton_search.MAX_K and dimension <= triton_search.MAX_DIMENSION
-        return "triton" if fits and _unavailable("triton", "cuda") is None else "torch"
+        misfit = triton_search.misfit(rows=rows, dimension=dimension, k=k, contiguous=contiguous)
+        return "torch" if misfit or _unavailable("triton", "cuda") else "triton"
     if dtype == "bfloat16":
         return "torch"
     slow = dtype == "float16" and rows * dimension >= _CONVERTED_BY_TORCH

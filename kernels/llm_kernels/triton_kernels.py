@@ -1,4 +1,4 @@
-"""Triton kernels of the top-k search: two that scan the corpus, one that merges what they found.
+"""Triton kernels of the top-k search: one that scans the corpus, one that merges what it found.
 
 A scan gives each program a slab of consecutive corpus rows. The program computes the scores of one
 tile of rows at a time and keeps, for each of its queries, the best k seen so far in registers; the
@@ -128,7 +128,7 @@ def _add_chunk(
 
 
 @triton.jit
-def scan_stream(
+def scan(
     queries,
     corpus,
     inverse_norms,
@@ -141,14 +141,16 @@ def scan_stream(
     K: tl.constexpr,
     SLOTS: tl.constexpr,
     PARTS: tl.constexpr,
+    STREAMS: tl.constexpr,
     QUERIES: tl.constexpr,
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Few queries: bound by reading the corpus, which is streamed once, whole rows at a time.
+    """Scores the rows of a slab against some queries, and writes the best of each.
 
-    The queries stay on the chip: their loads do not depend on the loop and are hoisted out of it.
+    Programs of one slab and different queries follow each other, so that a slab is read from the
+    device's memory once and from its L2 cache afterwards.
 
     Args:
         queries: [PARTS, n_queries, D], unit rows as a sum of PARTS arrays of the corpus' dtype.
@@ -163,10 +165,12 @@ def scan_stream(
         K: length of the lists.
         SLOTS: K rounded up to a power of two.
         PARTS: see `queries`.
+        STREAMS: for few queries, bound by reading the corpus: whole rows are prefetched, and the
+            queries stay on the chip. Otherwise, bound by arithmetic, chunks of both are.
         QUERIES: queries per program.
         ROWS: rows per tile.
         CHUNK: columns per dot product.
-        STAGES: tiles in flight.
+        STAGES: tiles in flight, or chunks.
     """
     query = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
     slab = tl.program_id(1)
@@ -174,60 +178,21 @@ def scan_stream(
     stop = tl.minimum(start + slab_rows, n_rows)
     tile_rows = tl.arange(0, ROWS)
     lists, rows_of_lists = _empty_lists(QUERIES, K, SLOTS)
-    for first_row in tl.range(start, stop, ROWS, num_stages=STAGES):
+    for first_row in tl.range(start, stop, ROWS, num_stages=STAGES if STREAMS else 1):
         tile = corpus + tl.cast(first_row, tl.int64) * D
         in_slab = first_row + tile_rows < stop
         dots = tl.zeros((ROWS, QUERIES), tl.float32)
-        for first_column in tl.static_range(0, D, CHUNK):
-            dots = _add_chunk(
-                dots, queries, query, n_queries, tile, in_slab, first_column, D, PARTS, ROWS, CHUNK
-            )
-        scores = _weighted(dots, inverse_norms, first_row, stop, ROWS)
-        lists, rows_of_lists = _keep_best(scores, first_row, lists, rows_of_lists, ROWS)
-    place = (query.to(tl.int64) * tl.num_programs(1) + slab) * K
-    _write_sorted(
-        lists, rows_of_lists, list_scores + place, list_rows + place, query < n_queries, K, SLOTS
-    )
-
-
-@triton.jit
-def scan_gemm(
-    queries,
-    corpus,
-    inverse_norms,
-    list_scores,
-    list_rows,
-    n_queries,
-    n_rows,
-    slab_rows,
-    D: tl.constexpr,
-    K: tl.constexpr,
-    SLOTS: tl.constexpr,
-    PARTS: tl.constexpr,
-    QUERIES: tl.constexpr,
-    ROWS: tl.constexpr,
-    CHUNK: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """Many queries: bound by arithmetic, a tiled matrix product whose tiles end in the lists.
-
-    Programs of one slab and different queries follow each other, so that a slab is read from the
-    device's memory once and from its L2 cache afterwards. Arguments as in `scan_stream`.
-    """
-    query = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
-    slab = tl.program_id(1)
-    start = slab * slab_rows
-    stop = tl.minimum(start + slab_rows, n_rows)
-    tile_rows = tl.arange(0, ROWS)
-    lists, rows_of_lists = _empty_lists(QUERIES, K, SLOTS)
-    for first_row in range(start, stop, ROWS):
-        tile = corpus + tl.cast(first_row, tl.int64) * D
-        in_slab = first_row + tile_rows < stop
-        dots = tl.zeros((ROWS, QUERIES), tl.float32)
-        for first_column in tl.range(0, D, CHUNK, num_stages=STAGES):
-            dots = _add_chunk(
-                dots, queries, query, n_queries, tile, in_slab, first_column, D, PARTS, ROWS, CHUNK
-            )
+        if STREAMS:
+            # Unrolled, so that the queries are loaded once, before the first tile.
+            for column in tl.static_range(0, D, CHUNK):
+                dots = _add_chunk(
+                    dots, queries, query, n_queries, tile, in_slab, column, D, PARTS, ROWS, CHUNK
+                )
+        else:
+            for column in tl.range(0, D, CHUNK, num_stages=STAGES):
+                dots = _add_chunk(
+                    dots, queries, query, n_queries, tile, in_slab, column, D, PARTS, ROWS, CHUNK
+                )
         scores = _weighted(dots, inverse_norms, first_row, stop, ROWS)
         lists, rows_of_lists = _keep_best(scores, first_row, lists, rows_of_lists, ROWS)
     place = (query.to(tl.int64) * tl.num_programs(1) + slab) * K

@@ -26,7 +26,7 @@ class Shape:
     """How a scan cuts its work; the constants of one compiled kernel.
 
     Attributes:
-        streams: whether the queries stay on the chip (`scan_stream`) or not (`scan_gemm`).
+        streams: whether the queries stay on the chip, and whole rows of the corpus are prefetched.
         queries: queries per program.
         rows: corpus rows per tile.
         chunk: columns per dot product.
@@ -139,6 +139,25 @@ def interpreted() -> bool:
     return bool(knobs.runtime.interpret)
 
 
+def misfit(*, rows: int, dimension: int, k: int, contiguous: bool) -> str | None:
+    """Why the kernels do not take a corpus of this size and layout, or None if they do."""
+    if not 1 <= dimension <= MAX_DIMENSION:
+        return (
+            f"dimension is {dimension}; the triton backend has 1 to {MAX_DIMENSION}: "
+            "use backend 'torch'"
+        )
+    if not 1 <= k <= MAX_K:
+        return f"k is {k}; the triton backend has 1 to {MAX_K}: use backend 'torch'"
+    if rows > MAX_ROWS:
+        return (
+            f"the corpus has {rows} rows; the triton backend has up to {MAX_ROWS}: "
+            "use backend 'torch'"
+        )
+    if not contiguous:
+        return "the corpus is not contiguous: call .contiguous() on it, or use backend 'torch'"
+    return None
+
+
 def search(queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k rows of greatest cosine for each query, without writing a matrix of scores.
 
@@ -226,10 +245,9 @@ def launch(
     slots = _power_of_two_from(k)
     list_scores = torch.empty((queries, slabs, k), dtype=torch.float32, device=corpus.device)
     list_rows = torch.empty((queries, slabs, k), dtype=torch.int32, device=corpus.device)
-    scan = triton_kernels.scan_stream if shape.streams else triton_kernels.scan_gemm
     # Triton launches on the current device, which is the first one in every thread.
     with torch.cuda.device(corpus.device) if corpus.is_cuda else nullcontext():
-        scan[(-(-queries // shape.queries), slabs)](
+        triton_kernels.scan[(-(-queries // shape.queries), slabs)](
             parts,
             corpus,
             inverse_norms,
@@ -242,6 +260,7 @@ def launch(
             K=k,
             SLOTS=slots,
             PARTS=len(parts),
+            STREAMS=shape.streams,
             QUERIES=shape.queries,
             ROWS=shape.rows,
             CHUNK=shape.chunk,
@@ -276,17 +295,9 @@ def _check(queries: Tensor, corpus: Tensor, k: int) -> None:
     dtype = str(corpus.dtype).removeprefix("torch.")
     if dtype not in _DTYPES:
         raise VectorError(f"corpus dtype is {dtype}; the triton backend has {', '.join(_DTYPES)}")
-    if not 1 <= dimension <= MAX_DIMENSION:
-        raise VectorError(
-            f"dimension is {dimension}; the triton backend has 1 to {MAX_DIMENSION}: "
-            "use backend 'torch'"
-        )
-    if not 1 <= k <= MAX_K:
-        raise VectorError(f"k is {k}; the triton backend has 1 to {MAX_K}: use backend 'torch'")
-    if rows > MAX_ROWS:
-        raise VectorError(f"the corpus has {rows} rows; the triton backend has up to {MAX_ROWS}")
-    if not corpus.is_contiguous():
-        raise VectorError("the corpus is not contiguous: call .contiguous() on it")
+    reason = misfit(rows=rows, dimension=dimension, k=k, contiguous=corpus.is_contiguous())
+    if reason is not None:
+        raise VectorError(reason)
     if corpus.device != queries.device:
         raise VectorError(
             f"queries are on {queries.device} and the corpus on {corpus.device}: move one of them"

@@ -17,7 +17,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.gpu_check.card import kernel, machine, vision_7b
-from llm_planning.gpu_check.finding import Finding, describe, many, open_engine, set_vllm_arguments
+from llm_planning.gpu_check.finding import (
+    Finding,
+    describe,
+    many,
+    open_engine,
+    open_engines,
+    set_vllm_arguments,
+)
 from llm_serving.errors import EngineConfigError
 from llm_serving.request import Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import plain_scores, tail_scores, trie_scores
@@ -198,8 +205,7 @@ def two_engines(model: str) -> Finding:
         ]
 
     async def look() -> Finding:
-        share = {"memory_share": 0.4, "dtype": "float32"}
-        first, second = open_engine(model, **share), open_engine(model, **share)
+        first, second = open_engines(model, model, dtype="float32")
         alone = [await answers(first), await answers(second)]
         both = list(await asyncio.gather(answers(first), answers(second)))
         await first.aclose()

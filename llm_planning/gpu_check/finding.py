@@ -7,6 +7,7 @@ from typing import Any
 
 from llm_serving import vllm_adapter
 from llm_serving.config import EngineConfig
+from llm_serving.gpu_sharing import share_gpus
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
@@ -35,9 +36,19 @@ class NoEncoder:
 
 def open_engine(model: str, **options: Any) -> VllmEngine:  # noqa: ANN401 - of a configuration
     """A small engine; options are keys of `EngineConfig`."""
+    (engine,) = open_engines(model, **options)
+    return engine
+
+
+def open_engines(*models: str, **options: Any) -> list[VllmEngine]:  # noqa: ANN401
+    """Small engines that share the GPU, as those of a run do."""
     settings: dict[str, Any] = {"context": 512, "kv_cache_gib": 0.1, "max_batch": 80}
-    config = EngineConfig(model=model, **settings | options)
-    return VllmEngine(config, encoder=NoEncoder())  # type: ignore[arg-type]
+    return [
+        VllmEngine(place.config, encoder=NoEncoder(), beside=place.beside)  # type: ignore[arg-type]
+        for place in share_gpus(
+            [EngineConfig(model=model, **settings | options) for model in models]
+        )
+    ]
 
 
 def many() -> int:

@@ -21,6 +21,7 @@ from llm_kernels import (
     inverse_norms,
     numpy_search,
     similarity,
+    topk_cosine,
     topk_oracle,
     torch_search,
     triton_search,
@@ -370,7 +371,7 @@ def test_the_kernels_are_launched_on_the_device_of_the_corpus(monkeypatch):
         def __getitem__(self, grid):
             return lambda *_, **__: launched.append(current[-1])
 
-    kernels = SimpleNamespace(scan_gemm=Kernel(), scan_stream=Kernel(), merge=Kernel())
+    kernels = SimpleNamespace(scan=Kernel(), merge=Kernel())
     monkeypatch.setitem(sys.modules, "llm_kernels.triton_kernels", kernels)
     monkeypatch.setattr(llm_kernels, "triton_kernels", kernels, raising=False)
     monkeypatch.setattr(torch, "empty", lambda *_, **__: None)
@@ -394,10 +395,18 @@ def test_the_choice_on_a_gpu(monkeypatch, triton_runs, expected):
     monkeypatch.setattr(
         triton_search, "unavailable", lambda: None if triton_runs else "no GPU is here"
     )
-    size = {"device": "cuda:1", "rows": 1_000}
-    assert choose_backend(**size, k=64, dimension=1024) == expected
-    assert choose_backend(**size, k=65, dimension=1024) == "torch"
-    assert choose_backend(**size, k=64, dimension=1025) == "torch"
+    size = {"device": "cuda:1", "rows": 2**30, "k": 64, "dimension": 1024}
+    assert choose_backend(**size) == expected
+    for beyond in ({"rows": 2**30 + 1}, {"k": 65}, {"dimension": 1025}, {"contiguous": False}):
+        assert choose_backend(**size | beyond) == "torch"
+
+
+def test_the_choice_knows_the_layout_of_the_corpus():
+    corpus = torch.ones((2, 3))
+    with mock.patch.object(similarity, "choose_backend", return_value="torch") as choose:
+        for some in (corpus, torch.ones((3, 2)).T, corpus.numpy()):
+            topk_cosine(some, some, 1)
+    assert [call.kwargs["contiguous"] for call in choose.call_args_list] == [True, False, True]
 
 
 @pytest.mark.parametrize(

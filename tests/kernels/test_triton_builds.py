@@ -16,12 +16,11 @@ HOPPER = {90: 232448}
 SERVERS = {80: 166912, 100: 232448}
 GEFORCE = {86: 101376, 89: 101376, 120: 101376}
 DTYPES = {"fp16": 2, "bf16": 2, "fp32": 4}
-CONSTANTS = ("D", "K", "SLOTS", "PARTS", "QUERIES", "ROWS", "CHUNK", "STAGES")
+CONSTANTS = ("D", "K", "SLOTS", "PARTS", "STREAMS", "QUERIES", "ROWS", "CHUNK", "STAGES")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    kernel: str
     capability: int
     dtype: str
     dimension: int
@@ -29,7 +28,8 @@ class Wanted:
     shape: triton_search.Shape | None
 
     def __str__(self):
-        return f"{self.kernel} sm_{self.capability} {self.dtype} D={self.dimension} k={self.k}"
+        work = "merge" if self.shape is None else "stream" if self.shape.streams else "gemm"
+        return f"{work} sm_{self.capability} {self.dtype} D={self.dimension} k={self.k}"
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,8 @@ def wanted(shared_bytes):
                 k=k,
                 shared_bytes=shared,
             )
-            kernel = "scan_stream" if shape.streams else "scan_gemm"
-            yield Wanted(kernel, capability, dtype, dimension, k, shape)
-        yield Wanted("merge", capability, "fp32", 0, 64, None)
+            yield Wanted(capability, dtype, dimension, k, shape)
+        yield Wanted(capability, "fp32", 0, 64, None)
 
 
 def build(case):
@@ -74,9 +73,9 @@ def build(case):
         types = [pointer, pointer, "*fp32", "*fp32", "*i32", "i32", "i32", "i32"]
         parts = triton_search.parts_of(DTYPES[case.dtype])
         shape = case.shape
-        values = (case.dimension, case.k, slots, parts, shape.queries, shape.rows, shape.chunk)
-        constants = dict(zip(CONSTANTS, (*values, shape.stages), strict=True))
-    kernel = getattr(triton_kernels, case.kernel)
+        values = (case.dimension, case.k, slots, parts, shape.streams, shape.queries, shape.rows)
+        constants = dict(zip(CONSTANTS, (*values, shape.chunk, shape.stages), strict=True))
+    kernel = triton_kernels.merge if case.shape is None else triton_kernels.scan
     names = kernel.arg_names
     source = ASTSource(
         fn=kernel,
@@ -146,8 +145,8 @@ def built(request):
 def test_every_build_fits_its_device_and_spills_next_to_nothing(built):
     builds, shared_bytes, spilled = built
     assert {str(case) for case in builds if case.shape} >= {
-        f"{kernel} sm_{capability} fp16 D=384 k=10"
-        for kernel in ("scan_stream", "scan_gemm")
+        f"{work} sm_{capability} fp16 D=384 k=10"
+        for work in ("stream", "gemm")
         for capability in shared_bytes
     }
     for case, one in builds.items():

@@ -7,19 +7,25 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from command_line import invoke
 from importing import importing
 
-from llm_planning.gpu_check import report
-from llm_planning.gpu_check.checks import _apart
+import llm_kernels
+from llm_kernels import topk_cosine
+from llm_planning.gpu_check import finding, report
+from llm_planning.gpu_check.card import exactness
+from llm_planning.gpu_check.checks import CHECKS, _apart
 from llm_planning.gpu_check.report import (
     BENCHMARKS,
     names_of_checks,
     run_checks,
     write_report,
 )
+from llm_serving import gpu_sharing
+from llm_serving.vllm_arguments import GIB
 
 VISION = Path(__file__).parents[1] / "serving" / "vision"
 KEPT_APART = Path(sys.prefix) / "vision"
@@ -143,6 +149,50 @@ def test_benchmarks_import_their_neighbours_and_their_tables_are_kept(tmp_path, 
 )
 def test_a_score_that_is_no_number_is_no_agreement(scores, nats):
     assert _apart(scores, [-1.0, -2.5]) == nats
+
+
+def test_rows_that_are_not_those_of_their_scores_are_wrong(monkeypatch):
+    def wrong_in_long_lists(queries, corpus, k, **options):
+        scores, rows = topk_cosine(queries, corpus, k, **options)
+        if k == 64:
+            rows[-1, -1] = rows[-1, 0]
+        return scores, rows
+
+    monkeypatch.setattr(llm_kernels, "topk_cosine", wrong_in_long_lists)
+    found = exactness(["cpu"], backend="torch")
+    assert not found.right
+    errors = found.figures["largest_errors"]
+    wrong = {name for name, error in errors.items() if error > 1e-5}
+    assert len(errors) == 12
+    assert wrong == {name for name in errors if name.endswith("k=64")}
+    assert all(name in found.reason for name in wrong)
+
+
+def test_two_engines_share_the_gpu_as_those_of_a_run(monkeypatch, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    opened = []
+
+    class StandIn:
+        def __init__(self, config, *, encoder, beside):
+            opened.append((config, beside))
+
+        async def generate(self, request):
+            return SimpleNamespace(token_ids=(1,))
+
+        async def aclose(self):
+            pass
+
+    monkeypatch.setattr(finding, "VllmEngine", StandIn)
+    monkeypatch.setattr(gpu_sharing, "on_gpu", lambda: True)
+    monkeypatch.setattr(gpu_sharing, "check_devices", lambda config: None)
+    monkeypatch.setattr(gpu_sharing, "_gpu_bytes", lambda gpu: 80 * GIB)
+    assert CHECKS["two-engines"](str(tmp_path)).right
+    first, second = opened
+    assert first == second
+    config, beside = first
+    assert config.memory_share < 0.5
+    assert beside[0].startswith(str(tmp_path))
 
 
 def test_an_unknown_check_is_named(tmp_path):
