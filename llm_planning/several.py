@@ -60,22 +60,24 @@ async def plan_each(
         if isinstance(world, DomainError):
             refused[name] = world
             return _failed(NOT_PLANNED, str(world), {})
+        traits: Mapping[str, Any] = {}
         async with room:
             with recording_beside(name):
-                # A world may search for seconds: in a thread, so that the others go on, and one
-                # after the other, because threads take their time from each other.
-                async with looking:
-                    traits = await asyncio.to_thread(world.traits)
                 try:
-                    async with asyncio.timeout(several.seconds) as limit:
-                        return await plan(world)
+                    # A world may search for seconds: in a thread, so that the others go on, and
+                    # one after the other, because threads take their time from each other.
+                    async with looking:
+                        traits = await asyncio.to_thread(world.traits)
+                    try:
+                        async with asyncio.timeout(several.seconds) as limit:
+                            return await plan(world)
+                    except TimeoutError:
+                        if not limit.expired():
+                            raise
+                        return _failed(OUT_OF_TIME, f"it took over {several.seconds:g} s", traits)
                 except _OF_ONE_PROBLEM as error:
                     refused[name] = error
                     return _failed(NOT_PLANNED, str(error), traits)
-                except TimeoutError:
-                    if not limit.expired():
-                        raise
-                    return _failed(OUT_OF_TIME, f"it took over {several.seconds:g} s", traits)
 
     names = list(several.worlds)
     outcomes = await gather(verdict(name, several.worlds[name]) for name in names)

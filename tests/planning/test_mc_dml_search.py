@@ -6,14 +6,16 @@ import pytest
 from mc_dml_games import (
     GraphGame,
     Reflects,
+    agent,
     chain,
     changed,
     search_parts,
     searched,
 )
 
+from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending
-from llm_planning.planners.mc_dml.algorithm import best_action
+from llm_planning.planners.mc_dml.algorithm import Position, Scene, best_action
 from llm_planning.search import (
     select_by_uct,
 )
@@ -133,6 +135,36 @@ async def test_uct_selects_by_eq_1():
     result = await searched(a_trap(), parts)
     # After a (Q 1) and b (Q 2): a: 1 + √(ln 2); b: 2 + √(ln 2): b; then b again.
     assert {a: n for a, (n, *_) in numbers(result.root).items()} == {"a": 1, "b": 3}
+
+
+class Ice(Domain):
+    """Going may slip. A state, which is not hashable, has what was drawn; nobody observes that."""
+
+    goal = "Be at 2."
+
+    def start(self, seed):
+        return [0, 0.0]
+
+    def describe(self, state):
+        return f"You are at {state[0]}."
+
+    def actions(self, state):
+        return ["go", "stay"]
+
+    def step(self, state, action, rng):
+        place, drawn = state[0], rng.random()
+        if action == "go" and drawn < 0.5:
+            place += 1
+        return Step([place, drawn], reward=float(place == 2), done=place == 2, observation=place)
+
+
+async def test_histories_are_told_apart_by_what_was_observed():
+    position = Position((), Scene(Ice().start(0)), 0.0)
+    ice = agent(Ice(), search_parts(simulations_per_action=50))
+    root = (await ice.search(position, rng=random.Random(0))).root
+    for edge, observed in zip(root.edges, ({0, 1}, {0}), strict=True):
+        assert set(edge.outcomes) == observed
+        assert sum(node.visits for node in edge.nodes) == edge.visits
 
 
 async def test_nothing_to_search():

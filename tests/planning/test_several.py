@@ -126,9 +126,14 @@ def test_each_problem_has_its_own_verdict():
             raise PromptTooLongError(prompt_tokens=9, answer_tokens=1, context=8)
         return "yes"
 
+    class Refusing(Numbered):
+        def traits(self):
+            raise DomainError("its rules give up")
+
     worlds = {
         "fine": Numbered(0),
         "large": Numbered(1),
+        "refusing": Refusing(2),
         "bad": DomainError("line 3 is wrong"),
         "slow": Numbered(3),
         "last": Numbered(4),
@@ -140,17 +145,19 @@ def test_each_problem_has_its_own_verdict():
     assert {name: problem["failure"] for name, problem in problems.items()} == {
         "fine": None,
         "large": "not planned",
+        "refusing": "not planned",
         "bad": "not planned",
         "slow": "out of time",
         "last": None,
     }
     assert problems["bad"]["cause"] == "line 3 is wrong"
+    assert problems["refusing"]["cause"] == "its rules give up"
     assert problems["large"]["cause"].startswith("the prompt has 9 tokens")
     assert problems["slow"]["cause"] == "it took over 0.2 s"
     assert problems["slow"]["rules"] == "plain"
     assert outcome.success is False
-    assert outcome.metrics["failures"] == {"not planned": 2, "out of time": 1}
-    assert outcome.text.splitlines()[2] == "bad: not planned (line 3 is wrong)"
+    assert outcome.metrics["failures"] == {"not planned": 3, "out of time": 1}
+    assert outcome.text.splitlines()[3] == "bad: not planned (line 3 is wrong)"
     assert len(engine.requests) == 4
 
 

@@ -38,7 +38,7 @@ from llm_planning.search import Edge, Evaluation, ListedActions, Node, Walk, sea
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Hashable, Iterable, Sequence
     from random import Random
 
     from llm_planning.domain import Domain
@@ -55,12 +55,14 @@ class Scene(NamedTuple):
         text: what 𝒯(s, a) says, in words.
         reward: r.
         ending: how the game ended; None if it goes on.
+        observation: o', see `Step`. None if all of the above is observed.
     """
 
     state: Any
     text: str = ""
     reward: float = 0.0
     ending: Ending | None = None
+    observation: Hashable = None
 
     def __str__(self) -> str:
         return self.text
@@ -132,7 +134,7 @@ class McDml:
         step = await stepped(self.domain, here.state, action, rng)
         won = await is_won(self.domain, step.state, done=step.done)
         ending = ending_of(won=won, done=step.done)
-        return Scene(step.state, text_of(step), step.reward, ending)
+        return Scene(step.state, text_of(step), step.reward, ending, step.observation)
 
     async def search(self, position: Position, *, rng: Random) -> Searched:
         """SEARCH(s_0) with dynamic pruning: H = d_min, and Δd more while the best Q is 0.
@@ -208,9 +210,10 @@ class Tree(ListedActions[Scene, Any]):
         return await self.agent.actions(state)
 
     async def step(self, state: Scene, action: Any, rng: Random) -> Step[Scene]:  # noqa: ANN401
-        """[r, s', o'] ← 𝒯(s, a) (line 19)."""
+        """[r, s', o'] ← 𝒯(s, a) (line 19); the search makes h' of o' (line 20)."""
         made = await self.agent.transition(state, action, rng)
-        return Step(made, self.agent.settings.reward(made.reward, made.text), text=made.text)
+        r = self.agent.settings.reward(made.reward, made.text)
+        return Step(made, r, observation=made.observation, text=made.text)
 
     async def expand(self, node: GameNode, walk: GameWalk) -> Sequence[Edge[Scene, Any]]:
         """Makes an edge for each action, with its π; none at t = H (line 15)."""
