@@ -308,9 +308,12 @@ def refuse_others(chosen: Chosen) -> None:
 
 def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
     """Whether the run's model may be asked: no if rules or models of their own answer all roles."""
-    if not (spec.roles and isinstance(chosen.planner, RoleSettings)):
-        return True
     settings = chosen.planner
+    if not spec.roles:
+        # A planner of others may ask without saying so; `measure` asks the role of its setting.
+        return spec.source is not None or "role" in chosen.to_json()
+    if not isinstance(settings, RoleSettings):
+        return True
     return any(settings.assignment.of(role) == "llm" for role in settings.models_roles(spec.roles))
 
 

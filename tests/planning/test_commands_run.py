@@ -160,6 +160,13 @@ def test_what_the_world_said_of_each_step_stands_there_once(arguments, step, ver
         assert printed.count(f" {number}. {taken['action']}") == 1
 
 
+def test_who_asks_nobody_loads_no_model(opened):
+    for planner in ("uct", "mc-dml-uct"):
+        report = answer("run", planner, "--domain", "blocksworld", "--set", "moves=1")
+        assert (report["model"], list(opened)) == ("none", ["none"])
+        opened.clear()
+
+
 def test_two_models_share_the_roles(opened):
     others = [f"--role-model={role}=two" for role in ("dynamics", "reward", "termination")]
     report = answer("run", "too", *SMALL, "--model", "one", *others)
