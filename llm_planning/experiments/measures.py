@@ -92,12 +92,9 @@ def measure(runs: Runs, quantity: Measure, *, beside: Runs | None = None) -> Mea
         beside: the runs that the cell is compared with, where `quantity` compares.
 
     Raises:
-        UnknownFieldError: no run has the field.
         MeasureError: a value is not a number, for a cost one below zero, for a portion not one
             from 0 to 1, or for a rate not a boolean.
     """
-    for field in filter(None, (*quantity.fields, quantity.per, *quantity.budget)):
-        runs.check_field(field)
     if quantity.kind == "passed":
         return _passed(runs, quantity, beside=Runs() if beside is None else beside)
     valued = _valued(runs, quantity)
@@ -135,7 +132,6 @@ def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference
         quantity: the column's measure, which gives a value for each run.
 
     Raises:
-        UnknownFieldError: no run has the field.
         MeasureError: two runs of one side differ only in fields that are ignored in pairing, or
             the sides do not share the unit.
     """

@@ -221,6 +221,33 @@ def test_a_report_from_an_export_is_that_from_the_ledger(configs, tmp_path):
     assert markdown(read, sweep="s", verbose=True) == markdown(expected, sweep="s", verbose=True)
 
 
+@pytest.mark.parametrize("steps", [3, None], ids=["one row lacks it", "no row has it"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_row_without_a_value_is_told_from_an_export_too(tmp_path, ending, steps):
+    file = """
+        title: Steps to a first success
+        columns: [{key: first, label: first, measure: {mean: metrics.first}}]
+        rows: [{label: CoT, where: {planner: cot}}, {label: ToO, where: {planner: too}}]
+        """
+    expected = report_of(tmp_path, file, [cot(first=None), too(first=steps)])
+    assert expected.lines[0].cell("first").measured.without == 1
+    path = tmp_path / f"rows.{ending}"
+    with Ledger.open(tmp_path / "sweep") as ledger:
+        export(ledger, path)
+    read = report(expected.paper, expected.name, runs_of(read_export(path)))
+    assert as_json(read) == as_json(expected)
+
+
+def test_a_metric_of_one_planner_alone(tmp_path):
+    file = """
+        title: Nodes of a search
+        columns: [{key: a, label: a, measure: {mean: metrics.nodes}}]
+        rows: [{label: CoT, where: {planner: cot}}, {label: ToO, where: {planner: too}}]
+        """
+    lines = report_of(tmp_path, file, [cot(), too(nodes=3)]).lines
+    assert [line.cell("a").measured.without for line in lines] == [1, 0]
+
+
 def test_rows_of_each_take_the_values_that_the_runs_have(tmp_path):
     file = """
         title: Grid
