@@ -381,11 +381,16 @@ def test_success_rates_are_compared_in_pairs(tmp_path):
 def test_tasks_of_one_seed_are_one_unit(tmp_path):
     file = """
         title: Compared
-        columns: [{key: rate, label: SR, measure: {rate: success}, as: percent}]
+        columns:
+          - {key: rate, label: SR, measure: {rate: success}, as: percent}
+          - {key: drawn, label: SR by seed, measure: {rate: success, unit: seed}, as: percent}
         rows: [{label: all, where: {}}]
         compare:
           - {column: rate, first: {planner: too}, second: {planner: cot}, unit: seed}
           - {column: rate, first: {planner: too}, second: {planner: cot}}
+          - {column: drawn, first: {planner: too}, second: {planner: cot}}
+          - {column: drawn, first: {planner: too}, second: {planner: cot}, unit: task}
+          - {column: drawn, first: {seed: 0}, second: {seed: 1}}
         """
     results = [
         run(seed=seed, task=task, success=won)
@@ -394,12 +399,15 @@ def test_tasks_of_one_seed_are_one_unit(tmp_path):
         for task, won in ((f"t{number}", number < won_of_four) for number in range(4))
     ]
     table = report_of(tmp_path, file, results)
-    by_seed, by_pair = (compared.difference for compared in table.differences)
+    by_seed, by_pair, *of_drawn = (compared.difference for compared in table.differences)
     known = scipy.stats.ttest_1samp([1.0, 0.5, 0.25], 0).confidence_interval(0.95)
     assert (by_seed.estimate.n, by_pair.estimate.n) == (3, 12)
     assert by_seed.estimate.value == pytest.approx(by_pair.estimate.value)
     assert by_seed.estimate.low == pytest.approx(known.low)
+    assert by_seed.estimate.high == 1.0 < known.high
     assert "] (3 seeds) |" in markdown(table, sweep="s", verbose=True)
+    assert of_drawn[0] == by_seed
+    assert [difference.counted for difference in of_drawn] == ["seed", "task", "pair"]
 
 
 @pytest.mark.parametrize("unit", ["settings.k", "settings.nothing"])
