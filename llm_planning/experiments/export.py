@@ -47,6 +47,9 @@ _PROMPTS = "prompts"
 _TEXT_FIELDS = ("planner", "domain", "task", "model", "status", "role_models.", "provenance")
 """Prefixes of fields that hold texts, even if these look like numbers in a CSV file."""
 
+_TRUTH_FIELDS = ("provenance.deterministic", "provenance.dirty")
+"""Fields with such a prefix that hold none."""
+
 _UNREPORTED = frozenset({"key", "plan", "error", "started", "trace"})
 """Columns that reports do not read."""
 
@@ -250,7 +253,7 @@ def _from_parquet(content: bytes) -> Mapping[str, Sequence[Any]]:
 def _typed(name: str, cells: Sequence[str]) -> Sequence[Any]:
     """The values of a CSV column: booleans or numbers if all cells are, else texts."""
     texts = [cell or None for cell in cells]
-    if name.startswith(_TEXT_FIELDS):
+    if name.startswith(_TEXT_FIELDS) and name not in _TRUTH_FIELDS:
         return texts
     try:
         values = [None if cell is None else json.loads(cell) for cell in texts]
