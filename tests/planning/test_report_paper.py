@@ -410,6 +410,25 @@ def test_tasks_of_one_seed_are_one_unit(tmp_path):
     assert [difference.counted for difference in of_drawn] == ["seed", "task", "pair"]
 
 
+@pytest.mark.parametrize(("measure", "most"), [("portion", 1.0), ("mean", 1.3126)])
+def test_a_difference_of_shares_ends_at_one(measure, most, tmp_path):
+    """0.75 + t_{0.975, 3} s / √4 with s² = 0.125 would be 1.3126."""
+    file = f"""
+        title: Compared
+        columns: [{{key: a, label: a, measure: {{{measure}: metrics.share}}}}]
+        rows: [{{label: all, where: {{}}}}]
+        compare: [{{column: a, first: {{planner: too}}, second: {{planner: cot}}}}]
+        """
+    shares = (1.0, 0.25, 1.0, 0.75)
+    results = [
+        run(seed=seed, share=share if run is too else 0.0)
+        for seed, share in enumerate(shares)
+        for run in (too, cot)
+    ]
+    (compared,) = report_of(tmp_path, file, results).differences
+    assert compared.difference.estimate.high == pytest.approx(most, abs=1e-4)
+
+
 @pytest.mark.parametrize("unit", ["settings.k", "settings.nothing"])
 def test_a_unit_that_is_not_shared_is_refused(unit, tmp_path):
     file = f"""
