@@ -204,10 +204,8 @@ def printed(name: str) -> Source:
 
 @cache
 def read_runs(*paths: Path) -> Runs:
-    """The runs of exports. A metric that some of them have is nothing in the others."""
-    records = [record for path in paths for record in read_export(path)]
-    metrics = {field for record in records for field in record if field.startswith("metrics.")}
-    return with_travel(runs_of({**dict.fromkeys(metrics), **record} for record in records))
+    """The runs of exports."""
+    return with_travel(runs_of(record for path in paths for record in read_export(path)))
 
 
 BITS = "metrics.description_bits"

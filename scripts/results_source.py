@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from llm_planning.experiments.paper_report import CITED_ONLY, RUNS_HERE, table_cell
+from llm_planning.experiments.report_verdict import printed_value
 from llm_planning.experiments.statistics import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 TEMPLATES = RESULTS / "templates"
@@ -72,6 +73,9 @@ class Source:
             ending: of the names; they are told without it.
             figures: measured `here`, or printed in the `paper`.
             without: columns that are left out.
+
+        Raises:
+            PageError: there is no such row.
         """
         side = f" ({figures})"
         heads = [head.removesuffix(side) for head in self.heads]
@@ -88,6 +92,8 @@ class Source:
             if name.endswith(ending) and {row[i] for i in kept} != {NOTHING}:
                 cells = (row[i] for i in (*first[1:], *kept))
                 rows.append([name.removesuffix(ending), *cells])
+        if not rows:
+            raise PageError(f"no row ends in {ending!r} ({figures}) in: {self.source}")
         return Source(
             source=self.source if figures == "here" else "As the paper prints them.",
             heads=[heads[i] for i in (*first, *kept)],
@@ -133,6 +139,19 @@ class Source:
         if not rows:
             raise PageError(f"no row with {texts} in: {self.source}")
         return replace(self, rows=rows)
+
+    def least(self, column: str) -> Source:
+        """The rows with the smallest figure of a column."""
+        return self._at(column, min)
+
+    def most(self, column: str) -> Source:
+        """The rows with the largest figure of a column."""
+        return self._at(column, max)
+
+    def _at(self, column: str, end: Callable[[Iterable[float]], float]) -> Source:
+        figures = {row[0]: printed_value(self.figure(row[0], column)) for row in self.rows}
+        sought = end(figure for figure in figures.values() if figure is not None)
+        return replace(self, rows=[row for row in self.rows if figures[row[0]] == sought])
 
     def without(self, *labels: str) -> Source:
         """The same without these rows.

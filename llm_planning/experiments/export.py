@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from llm_base.files import TargetError, check_target, read_regular, write_durably
 from llm_base.lines import lines_of
 from llm_planning.experiments.ledger import LedgerError
-from llm_planning.experiments.runs import result_record
+from llm_planning.experiments.runs import METRICS, result_record
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ _PROMPTS = "prompts"
 
 _TEXT_FIELDS = ("planner", "domain", "task", "model", "status", "role_models.", "provenance")
 """Prefixes of fields that hold texts, even if these look like numbers in a CSV file."""
+
+_TRUTH_FIELDS = ("provenance.deterministic", "provenance.dirty")
+"""Fields with such a prefix that hold none."""
 
 _UNREPORTED = frozenset({"key", "plan", "error", "started", "trace"})
 """Columns that reports do not read."""
@@ -138,8 +141,9 @@ def read_export(path: Path) -> list[RunRecord]:
     """The records of the trials in a file that `export` wrote; see `runs.runs_of`.
 
     If the sweep is complete, a report made from them equals the report made from the ledger. Values
-    of None are missing in them, and a column of integers and other numbers holds no integers. From
-    a CSV file, an empty text is missing, and a text that reads as a number is a number.
+    of None are missing in them except for metrics, which all runs have, and a column of integers
+    and other numbers holds no integers. From a CSV file, an empty text is None, and a text that
+    reads as a number is a number.
 
     Args:
         path: ends in `.csv` or `.parquet`, or in one of these and `.gz`.
@@ -164,7 +168,11 @@ def read_export(path: Path) -> list[RunRecord]:
     names = [name for name in table if name not in _UNREPORTED]
     rows = zip(*(table[name] for name in names), strict=True)
     return [
-        {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        {
+            name: value
+            for name, value in zip(names, row, strict=True)
+            if value is not None or name.startswith(METRICS)
+        }
         for row in rows
     ]
 
@@ -245,7 +253,7 @@ def _from_parquet(content: bytes) -> Mapping[str, Sequence[Any]]:
 def _typed(name: str, cells: Sequence[str]) -> Sequence[Any]:
     """The values of a CSV column: booleans or numbers if all cells are, else texts."""
     texts = [cell or None for cell in cells]
-    if name.startswith(_TEXT_FIELDS):
+    if name.startswith(_TEXT_FIELDS) and name not in _TRUTH_FIELDS:
         return texts
     try:
         values = [None if cell is None else json.loads(cell) for cell in texts]

@@ -13,7 +13,6 @@ from llm_planning.experiments.statistics import (
     Counts,
     Estimate,
     fisher,
-    from_zero,
     mean,
     mean_of_groups,
     mean_of_units,
@@ -25,6 +24,7 @@ from llm_planning.experiments.statistics import (
     portion,
     proportion,
     share_of_units,
+    within,
 )
 from llm_planning.registry import never_read
 
@@ -92,12 +92,9 @@ def measure(runs: Runs, quantity: Measure, *, beside: Runs | None = None) -> Mea
         beside: the runs that the cell is compared with, where `quantity` compares.
 
     Raises:
-        UnknownFieldError: no run has the field.
         MeasureError: a value is not a number, for a cost one below zero, for a portion not one
             from 0 to 1, or for a rate not a boolean.
     """
-    for field in filter(None, (*quantity.fields, quantity.per, *quantity.budget)):
-        runs.check_field(field)
     if quantity.kind == "passed":
         return _passed(runs, quantity, beside=Runs() if beside is None else beside)
     valued = _valued(runs, quantity)
@@ -106,7 +103,7 @@ def measure(runs: Runs, quantity: Measure, *, beside: Runs | None = None) -> Mea
     if beside is None:
         estimate = _by_unit(valued, quantity) or _estimate(list(groups.values()), quantity)
         if quantity.kind == "cost":
-            estimate = from_zero(estimate)
+            estimate = within(estimate, 0.0)
     else:
         ours, theirs = (_counts(side, quantity) for side in (runs, beside))
         estimate = fisher(theirs, ours) if quantity.kind == "fisher" else odds_ratio(theirs, ours)
@@ -123,7 +120,8 @@ def measure(runs: Runs, quantity: Measure, *, beside: Runs | None = None) -> Mea
 def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference:
     """Measures a difference, paired by task, seed and all other fields that both sides have.
 
-    The interval counts pairs, or the units of the comparison.
+    The interval counts pairs, or the units of the comparison, which are the column's if it names
+    none and does not compare them.
 
     Settings that only one side's planner has or reads are ignored in pairing, and so are those that
     all runs leave at their own planner's default. So is what goes with a compared file: its hash
@@ -135,17 +133,17 @@ def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference
         quantity: the column's measure, which gives a value for each run.
 
     Raises:
-        UnknownFieldError: no run has the field.
         MeasureError: two runs of one side differ only in fields that are ignored in pairing, or
             the sides do not share the unit.
     """
+    unit = comparison.unit or (None if quantity.unit in comparison.first else quantity.unit)
     sides = [
         _valued(runs.select({field: (value,) for field, value in side.items()}), quantity)
         for side in (comparison.first, comparison.second)
     ]
     if not all(sides):
         # The fields that an empty side will share with the other are not known yet.
-        return _difference({}, [], quantity, comparison, alone=sum(map(len, sides)))
+        return _difference({}, [], quantity, unit, alone=sum(map(len, sides)))
     first, second = (
         {field for record, _ in side for field in record if is_trial_field(field)} - _unread(side)
         for side in sides
@@ -157,12 +155,12 @@ def compare(runs: Runs, quantity: Measure, comparison: Comparison) -> Difference
     if "settings.roles" in compared:
         compared |= {field for field in first | second if field.startswith("role_models.")}
     fields = sorted((first | second) - unshared - usual - compared)
-    if comparison.unit is not None and comparison.unit not in fields:
-        raise MeasureError(f"unit={comparison.unit} is no field of both sides; name one, as seed")
+    if unit is not None and unit not in fields:
+        raise MeasureError(f"unit={unit} is no field of both sides; name one, as seed")
     minuends, subtrahends = (_by_pair(side, fields) for side in sides)
     pairs = {key: (minuends[key], subtrahends[key]) for key in minuends if key in subtrahends}
     alone = len(minuends) + len(subtrahends) - 2 * len(pairs)
-    return _difference(pairs, fields, quantity, comparison, alone=alone)
+    return _difference(pairs, fields, quantity, unit, alone=alone)
 
 
 def _unread(side: Sequence[tuple[RunRecord, float]]) -> set[str]:
@@ -175,22 +173,24 @@ def _difference(
     pairs: Mapping[tuple[Hashable, ...], tuple[float, float]],
     fields: list[str],
     quantity: Measure,
-    comparison: Comparison,
+    unit: str | None,
     *,
     alone: int,
 ) -> Difference:
     """The difference over pairs, whose keys are their values of `fields`."""
-    if comparison.unit is not None:
+    if unit is not None:
         units: defaultdict[Hashable, list[tuple[float, float]]] = defaultdict(list)
         for key, pair in pairs.items():
-            units[dict(zip(fields, key, strict=True)).get(comparison.unit)].append(pair)
+            units[dict(zip(fields, key, strict=True)).get(unit)].append(pair)
         estimate = paired_by_unit(list(units.values()))
     elif quantity.is_share:
         truths = [(bool(first), bool(second)) for first, second in pairs.values()]
         estimate = paired_proportions(truths)
     else:
         estimate = paired_difference(list(pairs.values()))
-    return Difference(estimate=estimate, counted=comparison.unit or "pair", alone=alone)
+    if quantity.is_share or quantity.kind == "portion":
+        estimate = within(estimate, -1.0, 1.0)
+    return Difference(estimate=estimate, counted=unit or "pair", alone=alone)
 
 
 def _passed(runs: Runs, quantity: Measure, *, beside: Runs) -> Measured:

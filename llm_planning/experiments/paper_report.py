@@ -204,6 +204,9 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
     """
     table = paper.table(name)
     about = runs.select(table.where)
+    for quantity in filter(None, (column.measure for column in table.columns)):
+        for field in filter(None, (*quantity.fields, quantity.per, *quantity.budget)):
+            about.check_field(field)
     lines, left_out = [], []
     taken: set[int] = set()
     for written in table.rows:

@@ -181,8 +181,11 @@ class Measure(Part):
             )
         if (kind == "passed") != bool(self.budget) or (kind == "passed" and self.per is None):
             raise ValueError("passed needs budget, the fields that cost, and per; others no budget")
-        if self.interval != "wilson" and not (self.is_share or kind == "passed"):
-            raise ValueError(f"interval={self.interval} is for a rate or a share")
+        by_run = (self.is_share or kind == "passed") and self.unit is None
+        if self.interval != "wilson" and not by_run:
+            raise ValueError(
+                f"interval={self.interval} is for a rate or a share without unit; leave it out"
+            )
         if self.unit is not None and (kind not in {"mean", "rate"} or self.within != "mean"):
             raise ValueError("unit is for a mean or a rate")
         if self.per is None and self.within != "mean":
@@ -277,7 +280,8 @@ class Comparison(Part):
         second: field -> value of the subtrahend's runs; the same fields.
         unit: the field whose values are independent draws, such as `seed` where all tasks of a seed
             share one oracle. Its values are then what the interval counts, and not their pairs.
-            None if every pair is a draw of its own.
+            If left out, it is the unit of the column's measure, unless that is compared; without
+            one, every pair is a draw of its own.
         label: what is compared; if left out, it is made from the values of both sides.
         published: the difference as printed; None if the paper prints none.
     """
@@ -444,6 +448,12 @@ class PublishedTable(Part):
                 raise ValueError(f"compare: the column {comparison.column!r} is not measured")
             if quantity.against is not None:
                 raise ValueError(f"compare: the column {comparison.column!r} compares already")
+            if quantity.kind == "median" or quantity.within != "mean":
+                kept = "a median" if quantity.kind == "median" else f"within: {quantity.within}"
+                raise ValueError(
+                    f"compare: the column {comparison.column!r} has {kept}, and differences are of "
+                    "means over pairs; compare a mean, a cost, a portion, a rate or a share"
+                )
         self._check_plot()
         return self
 

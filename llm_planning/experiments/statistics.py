@@ -19,6 +19,8 @@ The kind of estimate decides its interval; all have one level of confidence (`CO
     median           Order statistics: exact whatever the distribution, and free of random draws.
     difference of paired proportions
                      Newcombe's hybrid score interval (method 10).
+    other differences
+                     Student's t over pairs or units; that of shares is cut at -1 and 1.
     by units         Runs or pairs that share something that was drawn, such as an oracle's errors
                      or a learned graph, are not independent; the units that share nothing are.
                      Student's t over the units; a share's interval is cut at 0 and 1, and is
@@ -234,10 +236,11 @@ def mean_of_groups(groups: Sequence[Sequence[float]]) -> Estimate:
     return Estimate(value=centre, low=centre - half, high=centre + half, n=n, method=STRATIFIED)
 
 
-def from_zero(estimate: Estimate) -> Estimate:
-    """An estimate of a cost: the part of the interval that is below zero is cut off."""
-    low = estimate.low
-    return estimate if low is None else replace(estimate, low=max(0.0, low))
+def within(estimate: Estimate, low: float, high: float = math.inf) -> Estimate:
+    """The same with the part of its interval cut off that holds no possible value."""
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    return replace(estimate, low=max(low, estimate.low), high=min(high, estimate.high))
 
 
 def median(values: Sequence[float]) -> Estimate:
@@ -330,11 +333,9 @@ def share_of_units(values: Sequence[float]) -> Estimate:
         values: shape [n], each within [0, 1].
     """
     estimate = mean_of_units(values)
-    if estimate.low is None or estimate.high is None:
-        return estimate
-    if estimate.low == estimate.high:
+    if estimate.low is not None and estimate.low == estimate.high:
         return portion(values)
-    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
+    return within(estimate, 0.0, 1.0)
 
 
 def _normal() -> float:

@@ -221,6 +221,33 @@ def test_a_report_from_an_export_is_that_from_the_ledger(configs, tmp_path):
     assert markdown(read, sweep="s", verbose=True) == markdown(expected, sweep="s", verbose=True)
 
 
+@pytest.mark.parametrize("steps", [3, None], ids=["one row lacks it", "no row has it"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_row_without_a_value_is_told_from_an_export_too(tmp_path, ending, steps):
+    file = """
+        title: Steps to a first success
+        columns: [{key: first, label: first, measure: {mean: metrics.first}}]
+        rows: [{label: CoT, where: {planner: cot}}, {label: ToO, where: {planner: too}}]
+        """
+    expected = report_of(tmp_path, file, [cot(first=None), too(first=steps)])
+    assert expected.lines[0].cell("first").measured.without == 1
+    path = tmp_path / f"rows.{ending}"
+    with Ledger.open(tmp_path / "sweep") as ledger:
+        export(ledger, path)
+    read = report(expected.paper, expected.name, runs_of(read_export(path)))
+    assert as_json(read) == as_json(expected)
+
+
+def test_a_metric_of_one_planner_alone(tmp_path):
+    file = """
+        title: Nodes of a search
+        columns: [{key: a, label: a, measure: {mean: metrics.nodes}}]
+        rows: [{label: CoT, where: {planner: cot}}, {label: ToO, where: {planner: too}}]
+        """
+    lines = report_of(tmp_path, file, [cot(), too(nodes=3)]).lines
+    assert [line.cell("a").measured.without for line in lines] == [1, 0]
+
+
 def test_rows_of_each_take_the_values_that_the_runs_have(tmp_path):
     file = """
         title: Grid
@@ -354,11 +381,16 @@ def test_success_rates_are_compared_in_pairs(tmp_path):
 def test_tasks_of_one_seed_are_one_unit(tmp_path):
     file = """
         title: Compared
-        columns: [{key: rate, label: SR, measure: {rate: success}, as: percent}]
+        columns:
+          - {key: rate, label: SR, measure: {rate: success}, as: percent}
+          - {key: drawn, label: SR by seed, measure: {rate: success, unit: seed}, as: percent}
         rows: [{label: all, where: {}}]
         compare:
           - {column: rate, first: {planner: too}, second: {planner: cot}, unit: seed}
           - {column: rate, first: {planner: too}, second: {planner: cot}}
+          - {column: drawn, first: {planner: too}, second: {planner: cot}}
+          - {column: drawn, first: {planner: too}, second: {planner: cot}, unit: task}
+          - {column: drawn, first: {seed: 0}, second: {seed: 1}}
         """
     results = [
         run(seed=seed, task=task, success=won)
@@ -367,12 +399,34 @@ def test_tasks_of_one_seed_are_one_unit(tmp_path):
         for task, won in ((f"t{number}", number < won_of_four) for number in range(4))
     ]
     table = report_of(tmp_path, file, results)
-    by_seed, by_pair = (compared.difference for compared in table.differences)
+    by_seed, by_pair, *of_drawn = (compared.difference for compared in table.differences)
     known = scipy.stats.ttest_1samp([1.0, 0.5, 0.25], 0).confidence_interval(0.95)
     assert (by_seed.estimate.n, by_pair.estimate.n) == (3, 12)
     assert by_seed.estimate.value == pytest.approx(by_pair.estimate.value)
     assert by_seed.estimate.low == pytest.approx(known.low)
+    assert by_seed.estimate.high == 1.0 < known.high
     assert "] (3 seeds) |" in markdown(table, sweep="s", verbose=True)
+    assert of_drawn[0] == by_seed
+    assert [difference.counted for difference in of_drawn] == ["seed", "task", "pair"]
+
+
+@pytest.mark.parametrize(("measure", "most"), [("portion", 1.0), ("mean", 1.3126)])
+def test_a_difference_of_shares_ends_at_one(measure, most, tmp_path):
+    """0.75 + t_{0.975, 3} s / √4 with s² = 0.125 would be 1.3126."""
+    file = f"""
+        title: Compared
+        columns: [{{key: a, label: a, measure: {{{measure}: metrics.share}}}}]
+        rows: [{{label: all, where: {{}}}}]
+        compare: [{{column: a, first: {{planner: too}}, second: {{planner: cot}}}}]
+        """
+    shares = (1.0, 0.25, 1.0, 0.75)
+    results = [
+        run(seed=seed, share=share if run is too else 0.0)
+        for seed, share in enumerate(shares)
+        for run in (too, cot)
+    ]
+    (compared,) = report_of(tmp_path, file, results).differences
+    assert compared.difference.estimate.high == pytest.approx(most, abs=1e-4)
 
 
 @pytest.mark.parametrize("unit", ["settings.k", "settings.nothing"])

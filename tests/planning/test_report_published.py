@@ -96,6 +96,10 @@ WRONG = [
     ),
     ({"measure": "{mean: calls, interval: wald}"}, "interval=wald is for a rate or a share"),
     (
+        {"measure": "{rate: success, interval: wald, unit: seed}"},
+        "interval=wald is for a rate or a share without unit; leave it out",
+    ),
+    (
         {"measure": "{passed: success, budget: [tokens], per: task}"},
         "odds, fisher and passed need against",
     ),
@@ -151,6 +155,20 @@ WRONG = [
             "compare": "[{column: a, first: {seed: 1}, second: {seed: 2}}]",
         },
         "the column 'a' compares already",
+    ),
+    (
+        {
+            "measure": "{mean: calls, per: task, within: max}",
+            "compare": "[{column: a, first: {seed: 1}, second: {seed: 2}}]",
+        },
+        "the column 'a' has within: max, and differences are of means over pairs; compare a mean",
+    ),
+    (
+        {
+            "measure": "{median: calls}",
+            "compare": "[{column: a, first: {seed: 1}, second: {seed: 2}}]",
+        },
+        "the column 'a' has a median, and differences are of means over pairs; compare a mean",
     ),
     ({"plot": "{kind: points, x: a}"}, "plot: points need x and y"),
     (

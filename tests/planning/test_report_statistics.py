@@ -14,7 +14,6 @@ from llm_planning.experiments.statistics import (
     NO_RUNS,
     Counts,
     fisher,
-    from_zero,
     mean,
     mean_of_groups,
     mean_of_units,
@@ -26,6 +25,7 @@ from llm_planning.experiments.statistics import (
     portion,
     proportion,
     share_of_units,
+    within,
 )
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=30)
@@ -124,10 +124,10 @@ def test_groups_that_differ_widely_leave_the_interval_of_their_repeats():
 def test_the_interval_of_a_cost_begins_at_zero_and_keeps_its_upper_end():
     whole = mean([0.0, 0.0, 3.0])
     assert whole.low < 0
-    assert from_zero(whole) == replace(whole, low=0.0)
-    assert from_zero(mean([4.0, 5.0])) == replace(mean([4.0, 5.0]), low=0.0)
+    assert within(whole, 0.0) == replace(whole, low=0.0)
+    assert within(mean([4.0, 5.0]), 0.0) == replace(mean([4.0, 5.0]), low=0.0)
     for already in (mean([4.0, 4.1]), mean([4.0]), mean([])):
-        assert from_zero(already) == already
+        assert within(already, 0.0) == already
 
 
 def test_equal_values_have_an_interval_without_width():

@@ -71,14 +71,15 @@ def test_an_unknown_field():
 
 def test_means_of_what_planners_and_worlds_measure_themselves():
     """A sweep of XENON is about `ega`, one of text games about scores."""
+    other = result_of(trial_of("react", d=2))
     shares = [
         replace(result, metrics={**result.metrics, "ega": share, "why": "tired"})
         for result, share in zip(RESULTS[:3], (0.5, 0.25, 0.75), strict=True)
     ]
-    records = [result_record(result, attempts=1) for result in (*shares, *RESULTS[3:])]
+    records = [result_record(result, attempts=1) for result in (*shares, *RESULTS[3:], other)]
     table = summary(runs_of(records), by=["planner", "k"], means=["ega", "metrics.ega", "calls"])
     assert table.header[-2:] == ("seconds", "ega")
-    assert [cells[-1] for cells in table.cells] == ["0.5", "0.5 [-2.68, 3.68]", "–"]
+    assert [cells[-1] for cells in table.cells] == ["0.5", "0.5 [-2.68, 3.68]", "–", "–"]
     begun = runs_of([trial_record(trial_of("too", k=1))])
     assert summary(begun, means=["ega"]).cells[0][-1] == "–"
     with pytest.raises(UnknownFieldError, match="no run has 'eag' to measure; did you mean ega"):

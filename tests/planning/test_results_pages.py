@@ -81,6 +81,22 @@ def test_some_rows_of_a_table():
         table.having("C")
 
 
+def test_the_rows_at_an_end_of_a_column():
+    table = results_source.Source(
+        source="Made up.",
+        heads=["", "won", "asked"],
+        rows=[
+            ["A", "80% [60, 90]", "1,200 [9, 2,000]"],
+            ["B", "80%", "960"],
+            ["C", "9%", "97.6"],
+            ["D", "–", "–"],
+        ],
+    )
+    assert [row[0] for row in table.most("won").rows] == ["A", "B"]
+    assert [row[0] for row in table.most("won").least("asked").rows] == ["B"]
+    assert [row[0] for row in table.most("asked").rows] == ["A"]
+
+
 def test_a_part_of_a_table_has_the_columns_that_were_named_and_their_runs():
     table = results_source.Source(
         source="Made up.",
@@ -152,6 +168,8 @@ def test_a_part_of_a_table_has_one_side_of_its_figures():
     assert paper.heads == ["", "goals"]
     assert paper.rows == [["A, at home", "90%"], ["B, at home", "70%"]]
     assert paper.source == "As the paper prints them."
+    with pytest.raises(results_source.PageError, match="no row ends in ', indoors'"):
+        whole.side(", indoors")
 
 
 def test_pages_fit_a_screen(pages):

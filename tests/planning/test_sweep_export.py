@@ -17,7 +17,7 @@ from ledger_samples import (
 from pyarrow import parquet
 
 from llm_planning.experiments import export as export_module
-from llm_planning.experiments.export import ExportError, export, read_export
+from llm_planning.experiments.export import ExportError, export, provenances_of, read_export
 from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.runs import result_record
 
@@ -80,6 +80,18 @@ def test_an_export_is_read_as_records(ledger, tmp_path, ending):
 
 HEAD = b"planner,task,seed,status,provenance\n"
 LARGE = 2000
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_provenance_keeps_what_is_true_and_what_is_text(tmp_path, ending):
+    trial = trial_number(0)
+    told = {"commit": "12e45", "deterministic": True, "dirty": None, "versions": {"python": "3.1"}}
+    sweep = {"name": "s", "retries": 0, "trials": [trial.to_json()]}
+    with Ledger.create(tmp_path / "s", sweep, told) as opened:
+        opened.record(result_of(trial), attempt=1, final=True)
+        export(opened, tmp_path / f"rows.{ending}")
+    (provenance,) = provenances_of(read_export(tmp_path / f"rows.{ending}")).values()
+    assert provenance == {"commit": "12e45", "deterministic": True, "versions.python": "3.1"}
 
 
 @pytest.mark.parametrize(
