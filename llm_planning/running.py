@@ -226,7 +226,8 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
         if task is not None and task.cancelling():
             raise
         outcome = error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # Code of others may leave by `sys.exit`; the command and the other runs go on.
         outcome = error
     trace = tracing()
     return PlannerRun(
