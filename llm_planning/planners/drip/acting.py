@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from llm_planning.domain import A, NamesGoal, RunsPrograms, S, settled, stepped
+from llm_planning.domain import A, NamesGoal, RunsPrograms, S, in_words, settled, stepped
 from llm_planning.execution.episode import world_draws
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.option_settings import POLICY_ROLES
@@ -145,7 +145,7 @@ class Acting(Generic[S, A]):
     async def described(self) -> str:
         """S_t in words."""
         if self._described is None or self._described[0] is not self.state:
-            self._described = (self.state, await settled(self.domain.describe(self.state)))
+            self._described = (self.state, await in_words(self.domain, "describe", self.state))
         return self._described[1]
 
     async def apply(self, action: A) -> bool:
