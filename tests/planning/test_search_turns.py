@@ -126,7 +126,7 @@ async def searched(board, *, simulations, seed=0, c=1.0, gamma=1.0, width=1):
 async def test_turns_that_are_none_are_said_of_the_world(method, value, says):
     kind = type("Odd", (Crosses,), {method: lambda *_: value})
     with pytest.raises(DomainError, match=rf"^Odd\.{method} returned .*, not {says}"):
-        await run("uct", kind(), against="best", simulations=5)
+        await run("uct", kind(), against="best", simulations=40)
 
 
 # --- The backup -----------------------------------------------------------------------------------
