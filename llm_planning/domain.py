@@ -16,7 +16,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from math import isfinite
@@ -39,7 +39,7 @@ from typing import (
 from llm_base.quoting import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
     from random import Random
 
     from pydantic import BaseModel
@@ -546,14 +546,19 @@ def check_simulated(domain: Domain[Any, Any]) -> None:
 
 
 def check_goal(domain: Domain[Any, Any]) -> None:
-    """Refuses a domain that does not say its goal; its constructor may set it.
+    """Refuses a domain that does not say its goal, or has no `wording`; its constructor may set it.
 
     Raises:
-        DomainError: there is no goal, or it is no text.
+        DomainError: there is no goal, or it is no text; or the `wording` is no mapping.
     """
     if not isinstance(goal := getattr(domain, "goal", None), str):
         raise DomainError(
             f"{type(domain).__name__}.goal is {quote(goal)}, not a text: say what is to be reached"
+        )
+    if not isinstance(wording := domain.wording, Mapping):
+        raise DomainError(
+            f"{type(domain).__name__}.wording is {quote(wording)}, not a mapping from questions to "
+            "blocks: docs/extending.md says more"
         )
 
 

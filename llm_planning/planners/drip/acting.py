@@ -26,6 +26,8 @@ from llm_planning.planners.drip.roles import (
     Judgement,
 )
 from llm_planning.roles import Asking
+from llm_planning.roles.domain_rules import CheckedRules
+from llm_planning.roles.language import OptionLanguage
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -188,6 +190,7 @@ class Decomposing(Acting[S, A]):
         self._judge = asking.of(roles.judge(reason=settings.reason), votes=settings.votes)
         super().__init__(roles, asking, start, settings, actuator)
         self._decompositions = settings.decompositions
+        self._language: OptionLanguage[A] = OptionLanguage(self.domain.grammar)
 
     def spend(self, decompositions: int) -> None:
         """Counts decompositions before they are asked for.
@@ -213,7 +216,8 @@ class Decomposing(Acting[S, A]):
             asking: how often it was asked about before, as the answer was refused.
         """
         if subtask is None and isinstance(self.domain, NamesGoal):
-            named: Sequence[A] = self.domain.named(self.state)
+            named: Sequence[A] = CheckedRules(self.domain).named(self.state)
+            self._language.check(named)
             return named
         goal = goal or self.domain.goal
         return await self._decompose(
