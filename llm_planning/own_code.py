@@ -20,14 +20,16 @@ import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llm_base.files import read_regular
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Iterable, Iterator, Mapping
     from types import ModuleType
+
+T = TypeVar("T")
 
 _NAME = re.compile(r"(?P<file>.+\.py):(?P<member>[A-Za-z_]\w*)")
 
@@ -63,6 +65,18 @@ def describe_error(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:
         return type(error).__name__
+
+
+async def unexiting(work: Awaitable[T]) -> T:
+    """Awaits work in a task of its own; a `sys.exit` in it is an error, and leaves no event loop.
+
+    Raises:
+        RuntimeError: code in it called `sys.exit`.
+    """
+    try:
+        return await work
+    except SystemExit as error:
+        raise RuntimeError(describe_error(error)).with_traceback(error.__traceback__) from None
 
 
 def is_ours(error: BaseException) -> bool:

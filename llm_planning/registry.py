@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 
+from llm_base.quoting import quote
 from llm_planning.domain import Domain, DomainError
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import Catalogue, Named, remedy
@@ -239,7 +240,8 @@ def spec_of(
     """Makes the spec of a class of a domain; its constructor's parameters are its settings.
 
     Raises:
-        DomainError: a parameter of the constructor has no default, or cannot be a setting.
+        DomainError: a parameter of the constructor has no default, or cannot be a setting; or the
+            constructor takes none of the `tasks`.
     """
     name = name or kebab(kind.__name__)
     fields: dict[str, Any] = {}
@@ -258,6 +260,11 @@ def spec_of(
         domain: Domain[Any, Any] = make(task=task, **options) if takes_task else make(**options)
         return domain
 
+    if isinstance(kind.tasks, str) or (kind.tasks and not takes_task):
+        raise DomainError(
+            f"{name}: {kind.__name__}.tasks is {quote(kind.tasks)}: give a tuple of texts, and "
+            "the constructor a parameter `task` that takes one of them"
+        )
     from llm_planning.roles.exercises import Teaches
 
     return DomainSpec(

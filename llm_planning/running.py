@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import time
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.domain import Domain, DomainError, check_goal, settled
+from llm_planning.domain import Domain, DomainError, check_goal, settled, wrong_return
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.outcome import without_plan
@@ -40,7 +42,7 @@ from llm_planning.trace import tracing
 from llm_serving.errors import UnableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from llm_planning.events import Event
     from llm_planning.outcome import Outcome
@@ -88,7 +90,7 @@ class Prepared:
     async def _run_one(self, world: Domain[Any, Any], engines: Engines, seed: int) -> Outcome:
         """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
         check_goal(world)
-        traits = world.traits()
+        traits = _told(world, "traits", world.traits())
         if world.no_plan:
             return without_plan(world.no_plan, traits)
         run: Run[Any, Any] = Run(
@@ -103,10 +105,24 @@ class Prepared:
             outcome = await self.spec.run(run)
         except UnableError as error:
             raise UnableError(f"{error}{_or_rules(self.spec)}") from error
-        judged = world.judged(outcome.plan)
+        judged = _told(world, "judged", world.judged(outcome.plan))
         if not traits and not judged:
             return outcome
         return replace(outcome, metrics={**traits, **outcome.metrics, **judged})
+
+
+def _told(world: Domain[Any, Any], method: str, metrics: object) -> Mapping[str, Any]:
+    """The metrics that a domain adds to a run.
+
+    Raises:
+        DomainError: they are no mapping, or no JSON.
+    """
+    if isinstance(metrics, Mapping):
+        with suppress(TypeError, ValueError):
+            json.dumps(dict(metrics))
+            return metrics
+    wanted = "a mapping from names to numbers, words or other JSON"
+    raise wrong_return(world, method, metrics, wanted)
 
 
 def _or_rules(spec: PlannerSpec) -> str:
@@ -226,7 +242,8 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
         if task is not None and task.cancelling():
             raise
         outcome = error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # Code of others may leave by `sys.exit`; the command and the other runs go on.
         outcome = error
     trace = tracing()
     return PlannerRun(

@@ -7,17 +7,17 @@ from it, so a plan that was lucky in simulations need not be lucky here.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from llm_planning.domain import A, S, Step, is_won, settled, stepped
+from llm_planning.domain import A, S, Step, in_words, is_won, settled, stepped, wrong_return
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from llm_planning.domain import Domain
 
@@ -134,7 +134,10 @@ class Episode(Generic[S, A]):
         return step
 
     async def _note_milestones(self) -> None:
-        for name, is_passed in (await settled(self.domain.milestones(self.state))).items():
+        milestones = await settled(self.domain.milestones(self.state))
+        if not isinstance(milestones, Mapping):
+            raise wrong_return(self.domain, "milestones", milestones, "a mapping from names")
+        for name, is_passed in milestones.items():
             if self.milestones.get(name) is None:
                 self.milestones[name] = len(self.moves) if is_passed else None
 
@@ -148,7 +151,7 @@ class Episode(Generic[S, A]):
             moves=tuple(self.moves),
             success=self.success,
             ended=self.over,
-            last=await settled(self.domain.describe(self.state)),
+            last=await in_words(self.domain, "describe", self.state),
             milestones=dict(self.milestones),
         )
 

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
-from llm_planning.domain import A, S, Shows, settled
+from llm_planning.domain import A, S, Shows, in_words
 from llm_planning.execution.episode import Episode, milestone_metrics
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def tau_of(
     domain: OptionDomain[S, A], state: S, options: Iterable[A] = (), feedback: Iterable[str] = ()
 ) -> OptionState[S, A]:
     """τ of a state that the options led to, with its words."""
-    described = await settled(domain.describe(state))
+    described = await in_words(domain, "describe", state)
     return OptionState(domain.goal, state, described, tuple(options), feedback=tuple(feedback))
 
 
@@ -317,7 +317,7 @@ class Executing(Generic[S, A]):
             exhausted=self.goes_on,
             attempts=tuple(self.attempts),
             moves=tuple(self.episode.moves),
-            last=await settled(self._domain.describe(self.episode.state)),
+            last=await in_words(self._domain, "describe", self.episode.state),
             milestones=dict(self.episode.milestones),
         )
 

@@ -88,6 +88,7 @@ _RETURNS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "advise": (_is_list, "a sequence of actions"),
     "score": (is_finite, "a finite number"),
     "decompose": (_is_list, "a sequence of subtasks"),
+    "named": (_is_list, "a sequence of subtasks"),
     "judge": (
         lambda judged: isinstance(judged, Judged) and judged.verdict in get_args(Verdict),
         "a Judged with the verdict 'done', 'true' or 'false'",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from llm_planning.own_code import unexiting
 from llm_serving.answers import constraint_of, parse
 from llm_serving.request import Message, Request, ScoreRequest
 
@@ -263,7 +264,7 @@ async def gather(questions: Iterable[Coroutine[object, object, T]]) -> list[T]:
     Raises:
         Exception: the first error of a question, unchanged; the others are cancelled first.
     """
-    tasks = [asyncio.ensure_future(question) for question in questions]
+    tasks = [asyncio.ensure_future(unexiting(question)) for question in questions]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:

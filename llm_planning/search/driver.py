@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias
 
 from llm_planning.domain import A, S, Step
+from llm_planning.own_code import unexiting
 from llm_planning.search.tree import Edge, Node
 from llm_planning.search.walk import Checkpoint, TrackedRandom, Walk
 from llm_planning.trace import tracing
@@ -177,7 +178,11 @@ async def search(
         if width == 1:
             await running.run(most, rng, _in_place)
         else:
-            await _in_group(lambda group: running.run(most, rng, group.create_task))
+            await _in_group(
+                lambda group: running.run(
+                    most, rng, lambda flight: group.create_task(unexiting(flight))
+                )
+            )
     finally:
         root.searched = False
         _restore(running.changed)

@@ -5,6 +5,7 @@ from math import log
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from any_domain_worlds import (
     PLANNERS,
@@ -18,6 +19,7 @@ from any_domain_worlds import (
     run,
 )
 
+from llm_planning import open_engine, plan
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.execution.episode import execute
 from llm_planning.planners.any_domain.search_agents import DomainModel, best_edge
@@ -487,6 +489,10 @@ NO_STEPS = [
     (lambda step: step._replace(reward="won"), "'won', not a finite number, as the reward"),
     (lambda step: step._replace(reward=float("nan")), "nan, not a finite number, as the reward"),
     (lambda step: step._replace(reward=10**400), "1000.*, not a finite number, as the reward"),
+    (lambda step: step._replace(reward=np.array([1.0])), r"array\(.*, not a finite number, as the"),
+    (lambda step: step._replace(done="no"), "'no', not True or False, as the done"),
+    (lambda step: step._replace(text=5), "5, not a text, as the text"),
+    (lambda step: step._replace(obstacle=False), "False, not a text or None, as the obstacle"),
 ]
 
 
@@ -516,6 +522,43 @@ async def test_states_that_are_not_hashable_are_refused_at_the_first_step(moves)
     with pytest.raises(DomainError, match="of 'forward' cannot be told apart"):
         await run("uct", world, simulations=5, moves=moves)
     assert world.simulated == 1
+
+
+async def test_numbers_of_numpy_are_python_s_in_a_step():
+    world = Told(
+        lambda step: step._replace(reward=np.float32(step.reward), done=np.bool_(step.done))
+    )
+    outcome = await run("uct", world, simulations=30)
+    assert outcome.success
+    assert type(outcome.metrics["reward"]) is float
+    json.dumps(outcome.trace)
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "says"),
+    [
+        ("success", "no", "True, False or None"),
+        ("describe", None, "a text"),
+        ("observe", 5, "a text"),
+        ("milestones", None, "a mapping"),
+        ("rollout", None, "a finite number"),
+        ("rollout", float("nan"), "a finite number"),
+        ("traits", None, "a mapping"),
+        ("traits", {"optimum": {1, 2}}, "a mapping"),
+        ("judged", {"optimum": np.int64(3)}, "a mapping"),
+        ("actions", None, "a sequence of actions"),
+        ("actions", "ud", "a sequence of actions"),
+        ("actions", {"forward"}, "a sequence of actions"),
+        ("actions", ["forward", "forward"], "actions of which each has its own text"),
+    ],
+)
+async def test_what_a_method_may_not_return_is_said_of_the_world(method, value, says):
+    kind = type("Odd", (Corridor,), {method: lambda *_, **__: value})
+    with (
+        open_engine("none") as engine,
+        pytest.raises(DomainError, match=rf"^Odd\.{method} returned .*, not {says}"),
+    ):
+        await plan("uct", kind(), engine=engine, settings={"simulations": 5})
 
 
 class Room(int):

@@ -215,6 +215,17 @@ def test_replays_and_copies_are_tested():
     assert (counting.replays, counting.copies) == (False, False)
 
 
+def test_an_error_of_the_environment_s_own_is_told(monkeypatch):
+    def step(self, action):
+        raise RuntimeError("no such lever")
+
+    monkeypatch.setattr(Counting, "step", step)
+    world = GymnasiumWorld(TIRED)
+    assert world.no_search == (
+        f"{TIRED} cannot be searched, as its step raises RuntimeError: no such lever"
+    )
+
+
 def test_a_world_whose_copies_are_right_is_searched():
     world = GymnasiumWorld(TIRED)
     assert not world.no_search

@@ -502,6 +502,11 @@ REFUSED = [
     (GRIPPER, b"\xff\xfe", r"problem=.*is not UTF-8 text: write it as such"),
     (GRIPPER, BALLS.replace("(lies b1 east) (lies b2 east)", ""), r"has no goal: add conditions"),
     (
+        GRIPPER,
+        BALLS.replace("(lies b1 east)", "(lies b1 east) (not (lies b1 east))"),
+        r"goal that contradicts itself: no plan exists",
+    ),
+    (
         GRIPPER.replace("?b - ball ?r - room)", "?b - (either ball hand) ?r - room)"),
         BALLS,
         r"domain=.* does not know types that are one of several, written \(either",

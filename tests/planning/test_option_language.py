@@ -90,6 +90,16 @@ def test_rules_answer_in_the_language_of_a_model(planner):
             planned(tower(unnamed=unnamed))
 
 
+@pytest.mark.parametrize("planner", ["drip", "drip-plus"])
+def test_what_a_goal_names_is_in_the_language_of_a_model(planner):
+    world = tower(unnamed="stack a b")
+    settings = {"roles": "rules"}
+    for named, says in ((["stack a b"], "which no answer can name"), (None, "named returned None")):
+        world.named = lambda _, named=named: named
+        with pytest.raises(DomainError, match=says):
+            asyncio.run(plan(planner, world, engine=ScriptedEngine({}), settings=settings))
+
+
 @pytest.mark.parametrize("stations", ["placed", "held"])
 def test_minecraft_names_what_a_closed_vocabulary_has(stations):
     closed = Minecraft(options="single", stations=stations)

@@ -167,8 +167,21 @@ def test_a_parameter_that_cannot_be_a_setting_is_one_line(later, parameter, says
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("tasks", "makes"),
+    [(("easy", "hard"), "def __init__(self): pass"), ("abc", "def __init__(self, task='a'): pass")],
+)
+def test_tasks_that_the_constructor_does_not_take_are_refused(tasks, makes):
+    names = {"Walk": Walk}
+    exec(f"class Odd(Walk):\n    tasks = {tasks!r}\n    {makes}", names)
+    with pytest.raises(DomainError, match=r"^odd: Odd\.tasks is .*: give a tuple of texts, and"):
+        spec_of(names["Odd"])
+
+
 def test_a_parameter_without_an_annotation_takes_what_its_default_is():
     class Plain(Walk):
+        tasks = ()
+
         def __init__(self, start=None, width=2, names: list[str] | None = None):
             self.arguments = (start, width, names)
 

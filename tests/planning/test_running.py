@@ -129,6 +129,13 @@ async def test_a_world_says_its_goal_in_words(goal):
         await plan_of(prepare_with(echo, line, settings={}))
 
 
+async def test_a_wording_that_is_no_mapping_is_said_of_the_world():
+    world = Line()
+    world.wording = "x"
+    with pytest.raises(DomainError, match=r"^Line\.wording is 'x', not a mapping from questions"):
+        await plan_of(prepare_with(echo, world, settings={}))
+
+
 def test_where_a_planner_cannot_plan_is_said_in_one_way():
     line = spec_of(Line)
     message = "planner mapped needs a domain that has a map; line does not"

@@ -9,7 +9,7 @@ from any_domain_worlds import Corridor, run
 from command_line import invoke, refused
 from search_worlds import exported, walked
 
-from llm_planning.domain import Domain, Step, Turns
+from llm_planning.domain import Domain, DomainError, Step, Turns
 from llm_planning.environments.bridges.openspiel_games import OpenSpielGame
 from llm_planning.planners.any_domain.search_agents import DomainModel, against_best
 from llm_planning.search import (
@@ -110,6 +110,23 @@ async def searched(board, *, simulations, seed=0, c=1.0, gamma=1.0, width=1):
         rng=Random(seed),
     )
     return root
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "says"),
+    [
+        ("mover", 2, "0 for us or 1"),
+        ("mover", None, "0 for us or 1"),
+        ("mover", [1], "0 for us or 1"),
+        ("sides", None, "two domains"),
+        ("sides", (Side("x"),), "two domains"),
+        ("sides", (Side("x"), "o"), "two domains"),
+    ],
+)
+async def test_turns_that_are_none_are_said_of_the_world(method, value, says):
+    kind = type("Odd", (Crosses,), {method: lambda *_: value})
+    with pytest.raises(DomainError, match=rf"^Odd\.{method} returned .*, not {says}"):
+        await run("uct", kind(), against="best", simulations=40)
 
 
 # --- The backup -----------------------------------------------------------------------------------

@@ -250,6 +250,11 @@ FAILING = """
     class Odd(world.Line):
         def start(self, seed):
             return None
+
+
+    class Leaving(world.Line):
+        def step(self, state, action, rng):
+            raise SystemExit(0)
 """
 
 
@@ -258,6 +263,7 @@ FAILING = """
     [
         ("failing.py:Broken", "failing.py, line 7: KeyError: "),
         ("failing.py:Odd", "rules, line 3: TypeError: "),
+        ("failing.py:Leaving", "failing.py, line 17: SystemExit: 0"),
     ],
 )
 def test_an_error_of_one_s_own_code_is_kept_with_its_place(mine, domain, error):
@@ -267,6 +273,15 @@ def test_an_error_of_one_s_own_code_is_kept_with_its_place(mine, domain, error):
     assert kept.startswith(error)
     line = refused("run", "uct", "--domain", domain, "--model", "none", code=1)
     assert line == f"error: {kept}"
+
+
+def test_a_world_that_exits_in_a_task_of_its_own_ends_no_command(mine):
+    write(mine, failing_py=FAILING + "\n    # apart from what an earlier test has run\n")
+    trial = load(
+        planners="uct", domain="failing.py:Leaving", seeds=1, settings={"width": 2}
+    ).trials[0]
+    kept = asyncio.run(run_trial(trial, Engines(EncoderEngine()))).error
+    assert kept == "failing.py, line 17: RuntimeError: SystemExit: 0"
 
 
 @pytest.mark.parametrize("changed", ["world.py", "walk.py", "rules.py"])

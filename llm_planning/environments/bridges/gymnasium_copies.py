@@ -72,6 +72,7 @@ class Copies:
     Attributes:
         replays: whether an environment that is reset and stepped again does the same.
         copies: whether a copy does.
+        error: what the environment itself raised in one of these steps; None if nothing.
     """
 
     def __init__(self, first: Any) -> None:
@@ -79,8 +80,9 @@ class Copies:
         self._free: deque[Any] = deque(maxlen=_FREE)
         self._starts: dict[int, Any] = {}
         self._copies_starts = False
-        self.replays = _agrees(first, self._in_a_replay)
-        self.copies = _agrees(first, _in_a_copy)
+        self.error: Exception | None = None
+        self.replays = self._agrees(self._in_a_replay)
+        self.copies = self._agrees(_in_a_copy)
         if self.replays and self.copies:
             self._copies_starts = _seconds(lambda: deepcopy(first)) < _seconds(
                 lambda: self.begin(0)
@@ -143,6 +145,38 @@ class Copies:
         if self._copies_starts:
             self._starts[seed] = deepcopy(env)
         return env
+
+    def _agrees(self, again: Callable[[Any, int, Sequence[Taken]], Any]) -> bool:
+        """Whether the last of some steps ends in `again` as it ends in the original."""
+        try:
+            for seed in range(_TESTED_STARTS):
+                draws, env = Random(f"copies {seed}"), deepcopy(self._first)
+                with redirect_stdout(StringIO()):
+                    env.reset(seed=seed)
+                space, taken = env.action_space, list[Taken]()
+                for _ in range(TESTED_STEPS):
+                    number = int(space.start) + draws.randrange(int(space.n))
+                    taken.append((number, draws.getrandbits(63)))
+                    try:
+                        other = again(env, seed, taken)
+                    finally:
+                        result = self._original(env, taken[-1])
+                    if not same(other, result):
+                        return False
+                    if result[3] or result[4]:
+                        break
+        except Exception:
+            # A foreign environment may raise anything when it is copied.
+            return False
+        return True
+
+    def _original(self, env: Any, step: Taken) -> Any:
+        """The result of a step that is no repetition; keeps its error."""
+        try:
+            return stepped_again(env, *step)
+        except Exception as error:
+            self.error = error
+            raise
 
     def _in_a_replay(self, _env: Any, seed: int, taken: Sequence[Taken]) -> Any:
         env, result = self._at(seed, taken)
@@ -214,28 +248,6 @@ def _seconds(do: Callable[[], object]) -> float:
         do()
         times.append(perf_counter() - begun)
     return min(times)
-
-
-def _agrees(first: Any, again: Callable[[Any, int, Sequence[Taken]], Any]) -> bool:
-    """Whether the last of some steps ends in `again` as it ends in the original."""
-    try:
-        for seed in range(_TESTED_STARTS):
-            draws, env = Random(f"copies {seed}"), deepcopy(first)
-            with redirect_stdout(StringIO()):
-                env.reset(seed=seed)
-            space, taken = env.action_space, list[Taken]()
-            for _ in range(TESTED_STEPS):
-                number = int(space.start) + draws.randrange(int(space.n))
-                taken.append((number, draws.getrandbits(63)))
-                other, result = again(env, seed, taken), stepped_again(env, *taken[-1])
-                if not same(other, result):
-                    return False
-                if result[3] or result[4]:
-                    break
-    except Exception:
-        # A foreign environment may raise anything when it is copied.
-        return False
-    return True
 
 
 def _in_a_copy(env: Any, _seed: int, taken: Sequence[Taken]) -> Any:

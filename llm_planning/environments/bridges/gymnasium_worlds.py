@@ -28,6 +28,7 @@ from llm_planning.environments.bridges.gymnasium_copies import NOT_TWICE, Copies
 from llm_planning.environments.bridges.gymnasium_teachers import teacher_of
 from llm_planning.environments.bridges.own_words import BridgeSettings, Sight, sees_too_much
 from llm_planning.names import remedy
+from llm_planning.own_code import describe_error
 from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
@@ -111,6 +112,10 @@ class GymnasiumWorld(Domain[Moment, str]):
         self.goal = _goal(self._env)
         self._copies = Copies(self._env)
         self.no_search = "" if self._copies.agree else f"{task}: {NOT_TWICE}"
+        if self.no_search and (error := self._copies.error):
+            self.no_search = (
+                f"{task} cannot be searched, as its step raises {describe_error(error)}"
+            )
         if self._partial and sight == "own" and not self.no_search:
             self.no_search = sees_too_much(task, "shows its agent a part of the world")
         if (teacher := teacher_of(self._env, self._copies)) is not None:

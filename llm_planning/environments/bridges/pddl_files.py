@@ -112,6 +112,8 @@ def read_model(domain: Path, problem: Path) -> Any:
         raise DomainError(f"domain={domain} is not classical, it has {words}: name another one")
     if not conjuncts(model.goals):
         raise DomainError(f"problem={problem} has no goal: add conditions to its (:goal ...)")
+    if model.environment.expression_manager.And(model.goals).simplify().is_false():
+        raise DomainError(f"problem={problem} has a goal that contradicts itself: no plan exists")
     return model
 
 

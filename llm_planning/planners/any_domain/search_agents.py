@@ -7,6 +7,7 @@ streams, so no simulation sees what will really happen.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -15,12 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from llm_planning.domain import (
     A,
     Believes,
+    Domain,
     DomainError,
     RollsOut,
     S,
     Scores,
     Turns,
+    check_actions,
     check_simulated,
+    in_words,
     is_finite,
     observed,
     settled,
@@ -45,9 +49,9 @@ from llm_planning.settings import SettingsError
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from llm_planning.domain import Domain, History, Soon, Step
+    from llm_planning.domain import History, Soon, Step
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
     from llm_planning.planners.any_domain.settings import UctSettings
@@ -159,6 +163,7 @@ def against_best(domain: Domain[Any, Any], gamma: float) -> Game:
 
     Raises:
         SettingsError: it is no such game, or its opponent cannot be searched.
+        DomainError: its `sides` are no pair of domains.
     """
     if not isinstance(domain, Turns):
         raise SettingsError(
@@ -169,8 +174,20 @@ def against_best(domain: Domain[Any, Any], gamma: float) -> Game:
         sides = domain.sides()
     except DomainError as error:
         raise SettingsError(str(error)) from error
-    backup = by_turns(gamma=gamma, mover=domain.mover)
-    return Game(sides, domain.mover, backup, advance_turns)
+    if not (
+        isinstance(sides, Sequence)
+        and len(sides) == 2
+        and all(isinstance(side, Domain) for side in sides)
+    ):
+        raise wrong_return(domain, "sides", sides, "two domains, ours first")
+
+    def mover(state: object) -> int:
+        who = domain.mover(state)
+        if who not in (0, 1):
+            raise wrong_return(domain, "mover", who, "0 for us or 1 for the opponent")
+        return who
+
+    return Game(sides, mover, by_turns(gamma=gamma, mover=mover), advance_turns)
 
 
 GAMES: Final[Mapping[str, Callable[[Domain[Any, Any], float], Game]]] = {
@@ -190,7 +207,7 @@ async def _trace_belief(domain: Domain[Any, Any], history: History, *, seed: int
         return
     rng = Random(f"belief {seed} {len(history)}")
     drawn = [await settled(domain.belief(history, rng)) for _ in range(_BELIEVED)]
-    descriptions = [(await settled(domain.describe(state)))[:_LONGEST_STATE] for state in drawn]
+    descriptions = [(await in_words(domain, "describe", state))[:_LONGEST_STATE] for state in drawn]
     trace.belief(dict(Counter(descriptions).most_common()))
 
 
@@ -201,7 +218,10 @@ async def uniform_rollout(
     value = 0.0
     weight = 1.0
     for _ in range(depth):
-        actions = await settled(domain.actions(state))
+        actions = domain.actions(state)
+        # Most worlds list at once, and a rollout asks at every step.
+        if not isinstance(actions, tuple | list):
+            actions = check_actions(domain, await settled(actions))
         if not actions:
             break
         action = actions[int(rng.random() * len(actions))]
@@ -256,7 +276,7 @@ class DomainModel(ListedActions[S, A]):
 
     async def legal(self, state: S) -> Sequence[A]:
         """Returns the domain's actions."""
-        return await settled(self.domain.actions(state))
+        return check_actions(self.domain, await settled(self.domain.actions(state)))
 
     async def step(self, state: S, action: A, rng: Random) -> Step[S]:
         """Takes a step of the domain."""
@@ -265,13 +285,15 @@ class DomainModel(ListedActions[S, A]):
     async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:  # noqa: ARG002
         """Returns the domain's score of the state; without a score, rolls out uniform actions."""
         if self._valued is not None:
-            score = await settled(self._valued.score(walk.state))
-            if not is_finite(score):
-                raise wrong_return(self.domain, "score", score, "a finite number")
-            return Evaluation(tail=score)
-        depth = self.depth - walk.depth
-        value = self._rollout(walk.state, walk.rng, gamma=self.gamma, depth=depth)
-        return Evaluation(tail=await settled(value))
+            method, given = "score", self._valued.score(walk.state)
+        else:
+            depth = self.depth - walk.depth
+            method = "rollout"
+            given = self._rollout(walk.state, walk.rng, gamma=self.gamma, depth=depth)
+        value = await settled(given)
+        if not is_finite(value):
+            raise wrong_return(self.domain, method, value, "a finite number")
+        return Evaluation(tail=float(value))
 
     async def pi(self, node: Node[S, A], walk: Walk[S, A], actions: Sequence[A]) -> Sequence[float]:
         """Asks for π, if there is someone to ask."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from llm_planning.domain import A, NamesGoal, RunsPrograms, S, settled, stepped
+from llm_planning.domain import A, NamesGoal, RunsPrograms, S, in_words, settled, stepped
 from llm_planning.execution.episode import world_draws
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.option_settings import POLICY_ROLES
@@ -26,6 +26,8 @@ from llm_planning.planners.drip.roles import (
     Judgement,
 )
 from llm_planning.roles import Asking
+from llm_planning.roles.domain_rules import CheckedRules
+from llm_planning.roles.language import OptionLanguage
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -145,7 +147,7 @@ class Acting(Generic[S, A]):
     async def described(self) -> str:
         """S_t in words."""
         if self._described is None or self._described[0] is not self.state:
-            self._described = (self.state, await settled(self.domain.describe(self.state)))
+            self._described = (self.state, await in_words(self.domain, "describe", self.state))
         return self._described[1]
 
     async def apply(self, action: A) -> bool:
@@ -188,6 +190,7 @@ class Decomposing(Acting[S, A]):
         self._judge = asking.of(roles.judge(reason=settings.reason), votes=settings.votes)
         super().__init__(roles, asking, start, settings, actuator)
         self._decompositions = settings.decompositions
+        self._language: OptionLanguage[A] = OptionLanguage(self.domain.grammar)
 
     def spend(self, decompositions: int) -> None:
         """Counts decompositions before they are asked for.
@@ -213,7 +216,8 @@ class Decomposing(Acting[S, A]):
             asking: how often it was asked about before, as the answer was refused.
         """
         if subtask is None and isinstance(self.domain, NamesGoal):
-            named: Sequence[A] = self.domain.named(self.state)
+            named: Sequence[A] = CheckedRules(self.domain).named(self.state)
+            self._language.check(named)
             return named
         goal = goal or self.domain.goal
         return await self._decompose(
