@@ -240,8 +240,8 @@ def spec_of(
     """Makes the spec of a class of a domain; its constructor's parameters are its settings.
 
     Raises:
-        DomainError: a parameter of the constructor has no default, or cannot be a setting; or the
-            constructor takes none of the `tasks`.
+        DomainError: a parameter of the constructor has no default, or cannot be a setting; or there
+            are several `tasks`, and the constructor takes none.
     """
     name = name or kebab(kind.__name__)
     fields: dict[str, Any] = {}
@@ -260,7 +260,7 @@ def spec_of(
         domain: Domain[Any, Any] = make(task=task, **options) if takes_task else make(**options)
         return domain
 
-    if isinstance(kind.tasks, str) or (kind.tasks and not takes_task):
+    if isinstance(kind.tasks, str) or (len(kind.tasks) > 1 and not takes_task):
         raise DomainError(
             f"{name}: {kind.__name__}.tasks is {quote(kind.tasks)}: give a tuple of texts, and "
             "the constructor a parameter `task` that takes one of them"

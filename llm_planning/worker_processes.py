@@ -70,6 +70,15 @@ class _Processes(ProcessPoolExecutor):
         with _elsewhere():
             return super().submit(function, *args, **kwargs)
 
+    def kill(self) -> None:
+        """Ends what is left when one of the processes was lost.
+
+        Python 3.11 ends the others, but not one that `submit` starts meanwhile. For that `shutdown`
+        would wait without end.
+        """
+        for process in list((self._processes or {}).values()):
+            process.kill()
+
 
 _starting = threading.Lock()
 
@@ -105,15 +114,15 @@ class _Shared:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._processes: ProcessPoolExecutor | None = None
+        self._processes: _Processes | None = None
 
-    def get(self) -> ProcessPoolExecutor:
+    def get(self) -> _Processes:
         with self._lock:
             if self._processes is None:
                 self._processes = _Processes(len(os.sched_getaffinity(0)))
             return self._processes
 
-    def give_up(self, processes: ProcessPoolExecutor) -> None:
+    def give_up(self, processes: _Processes) -> None:
         """Lets the next call start new processes if the given ones are the present ones."""
         with self._lock:
             if self._processes is processes:
@@ -152,6 +161,7 @@ async def in_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwa
         return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
     except BrokenProcessPool as error:
         _shared.give_up(processes)
+        processes.kill()
         _end_beside(processes)
         raise _lost(function) from error
 
@@ -170,12 +180,13 @@ async def in_lone_worker(function: Callable[P, Value], *args: P.args, **kwargs: 
         try:
             return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
         except BrokenProcessPool as error:
+            processes.kill()
             raise _lost(function) from error
         finally:
             _end_beside(processes)
 
 
-def _end_beside(processes: ProcessPoolExecutor) -> None:
+def _end_beside(processes: _Processes) -> None:
     """Ends processes without blocking the event loop, which waits for them when it ends.
 
     With `wait=False` nobody waits. The exit of Python 3.11 may then write into a pipe that the

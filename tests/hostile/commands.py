@@ -206,7 +206,9 @@ def kind_of(command: str, name: str, hint: object) -> str:
         return "flag"
     if bare is int:
         return "count"
-    if isinstance(bare, type) and issubclass(bare, Enum):
+    if typing.get_origin(bare) is typing.Literal or (
+        isinstance(bare, type) and issubclass(bare, Enum)
+    ):
         return "choice"
     raise UnknownKindError(
         f"the parameter {name!r} of `{command}`: name its kind in PARAMETERS of {__name__}"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from multiprocessing.context import SpawnProcess
 
 import pytest
 from planted import plant, ran
@@ -71,6 +72,20 @@ async def test_errors_come_back_and_a_dead_worker_is_replaced():
     with pytest.raises(WorkerLostError, match="vanish"):
         await in_worker(vanish)
     assert await in_worker(os.getpid) != os.getpid()
+
+
+def test_the_end_waits_for_no_process_that_was_started_while_another_was_lost(monkeypatch):
+    # As if it came too early.
+    monkeypatch.setattr(SpawnProcess, "terminate", lambda self: None)
+
+    async def lose():
+        await asyncio.gather(*(in_worker(time.sleep, 0.3) for _ in range(2)))  # both are started
+        with pytest.raises(WorkerLostError):
+            await asyncio.gather(in_worker(time.sleep, 30), in_worker(vanish))
+
+    begun = time.monotonic()
+    asyncio.run(lose())
+    assert time.monotonic() - begun < 20
 
 
 async def test_the_end_of_a_lone_worker_ends_no_other_call(tmp_path):
