@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from llm_planning.domain import Domain, DomainError, check_goal, settled, wrong_return
+from llm_planning.domain import Domain, DomainError, check_goal
+from llm_planning.domain_calls import settled, wrong_return
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.outcome import without_plan

@@ -19,7 +19,8 @@ from dataclasses import astuple, dataclass, fields
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain import Domain, DomainError, is_won, settled
+from llm_planning.domain import Domain, DomainError
+from llm_planning.domain_calls import is_won, settled
 from llm_planning.environments.bridges import bridge
 from llm_planning.running import prepare
 

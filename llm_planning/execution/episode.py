@@ -13,7 +13,8 @@ from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from llm_planning.domain import A, S, Step, in_words, is_won, settled, stepped, wrong_return
+from llm_planning.domain import A, S, Step
+from llm_planning.domain_calls import in_words, is_won, settled, stepped, wrong_return
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
-from llm_planning.domain import A, S, Shows, in_words
+from llm_planning.domain import A, S, Shows
+from llm_planning.domain_calls import in_words
 from llm_planning.execution.episode import Episode, milestone_metrics
 
 if TYPE_CHECKING:

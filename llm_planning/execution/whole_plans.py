@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_base.lines import lines_of
-from llm_planning.domain import A, settled
+from llm_planning.domain import A
+from llm_planning.domain_calls import settled
 from llm_planning.execution.episode import milestone_lines
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.option_settings import EXECUTION_ROLES

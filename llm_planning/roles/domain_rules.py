@@ -9,19 +9,8 @@ from math import log
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
 
-from llm_planning.domain import (
-    A,
-    Advises,
-    Believes,
-    DomainError,
-    Judged,
-    S,
-    Step,
-    Verdict,
-    check_step,
-    is_finite,
-    wrong_return,
-)
+from llm_planning.domain import A, Advises, Believes, DomainError, Judged, S, Step, Verdict
+from llm_planning.domain_calls import check_step, is_finite, wrong_return
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection

@@ -18,7 +18,8 @@ from any_domain_worlds import (
 )
 from cooking_kitchens import PAPER_KITCHENS
 
-from llm_planning.domain import Advises, RollsOut, is_won, observed, settled
+from llm_planning.domain import Advises, RollsOut
+from llm_planning.domain_calls import is_won, observed, settled
 from llm_planning.environments.bridges import bridge
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.execution.episode import execute

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image as Pillow
 from PIL import ImageChops, ImageStat
 
-from llm_planning.domain import DomainError, settled
+from llm_planning.domain import DomainError
+from llm_planning.domain_calls import settled
 from llm_planning.environments.household.domain import HOUSEHOLD, HouseholdSettings
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.environments.minecraft.options.vocabulary import BLOCKS, ENTITIES, ITEMS

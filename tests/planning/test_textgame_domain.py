@@ -3,7 +3,7 @@
 import pytest
 from textgame_toys import Numbers
 
-from llm_planning.domain import is_won
+from llm_planning.domain_calls import is_won
 from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
 from llm_planning.environments.textgame.game import Ending
 from llm_planning.environments.textgame.open_games import GameSettings

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import gymnasium
 import numpy as np
 
-from llm_planning.domain import Advises, Domain, DomainError, is_won, observed, settled
+from llm_planning.domain import Advises, Domain, DomainError
+from llm_planning.domain_calls import is_won, observed, settled
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.specs import check_task
 

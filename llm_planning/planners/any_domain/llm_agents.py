@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain import check_actions, settled
+from llm_planning.domain_calls import check_actions, settled
 from llm_planning.execution.decisions import ActionStatistics, Decision, episode_outcome
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen

@@ -18,7 +18,8 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from llm_planning.domain import Believes, Observes, observed
+from llm_planning.domain import Believes, Observes
+from llm_planning.domain_calls import observed
 from llm_planning.priors import ABSENT, MOST_SAID, ROLE, SAMPLES, TEMPERATURE, Prior, make_prior
 from llm_planning.roles import Asking, Prompt, Rule, ScoredRole, Short, TextRole
 from llm_planning.roles.domain_rules import adviser, informing, spread

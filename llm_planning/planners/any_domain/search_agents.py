@@ -22,8 +22,10 @@ from llm_planning.domain import (
     S,
     Scores,
     Turns,
-    check_actions,
     check_simulated,
+)
+from llm_planning.domain_calls import (
+    check_actions,
     in_words,
     is_finite,
     observed,

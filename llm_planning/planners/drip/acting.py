@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from llm_planning.domain import A, NamesGoal, RunsPrograms, S, in_words, settled, stepped
+from llm_planning.domain import A, NamesGoal, RunsPrograms, S
+from llm_planning.domain_calls import in_words, settled, stepped
 from llm_planning.execution.episode import world_draws
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.option_settings import POLICY_ROLES

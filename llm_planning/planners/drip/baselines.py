@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain import settled
+from llm_planning.domain_calls import settled
 from llm_planning.execution.episode import execute, milestone_lines
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.whole_plans import executed_plan, written_plan

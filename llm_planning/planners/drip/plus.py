@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from llm_planning.domain import A, S, settled, stepped
+from llm_planning.domain import A, S
+from llm_planning.domain_calls import settled, stepped
 from llm_planning.planners.drip.acting import Decomposing, ending_of
 from llm_planning.planners.drip.algorithm import Drip, drip
 from llm_planning.planners.drip.outcome import outcome_of

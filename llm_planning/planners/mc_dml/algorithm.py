@@ -24,7 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from llm_planning.domain import Step, is_won, settled, stepped
+from llm_planning.domain import Step
+from llm_planning.domain_calls import is_won, settled, stepped
 from llm_planning.execution.decisions import visited
 from llm_planning.planners.mc_dml.roles import (
     GameSituation,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llm_planning.domain import settled
+from llm_planning.domain_calls import settled
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.mc_dml.algorithm import trace_reflection
 from llm_planning.planners.mc_dml.playing import game_outcome

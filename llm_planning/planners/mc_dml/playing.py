@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llm_planning.domain import check_simulated, settled, stepped
+from llm_planning.domain import check_simulated
+from llm_planning.domain_calls import settled, stepped
 from llm_planning.environments.textgame.domain import TextGameDomain
 from llm_planning.environments.textgame.game import GameSeconds
 from llm_planning.execution.decisions import statistics_of

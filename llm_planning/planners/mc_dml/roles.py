@@ -18,7 +18,8 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llm_planning.domain import Believes, DomainError, Looks, observed, settled
+from llm_planning.domain import Believes, DomainError, Looks
+from llm_planning.domain_calls import observed, settled
 from llm_planning.planners.any_domain.roles import (
     DOTS,
     last_that_fit,
