@@ -6,14 +6,23 @@ A wrong return is one line that names the class, the method and what it should b
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Sequence
-from math import isfinite
+from functools import partial
+from math import inf
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from llm_base.quoting import quote
 from llm_planning.domain import A, Domain, DomainError, Observes, S, Step, Succeeds
+from llm_planning.repeatable import (
+    Twice,
+    is_taken_twice,
+    is_watched,
+    refuse_unlike_starts,
+    taken,
+    twin_of,
+    unmoved,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -22,7 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LARGEST: Final = sys.float_info.max
+_LARGEST: Final = 1e300
+"""The largest number that a world may give: sums of such numbers are finite."""
 
 
 async def settled(value: Soon[T]) -> T:
@@ -32,11 +42,50 @@ async def settled(value: Soon[T]) -> T:
     return value
 
 
+async def started(domain: Domain[S, Any], seed: int) -> S:
+    """Returns s_0. A world of others is started twice, and has to do the same.
+
+    Raises:
+        DomainError: it does not, or it drew from a global generator.
+    """
+    start = await settled(unmoved(domain, "start", partial(domain.start, seed)))
+    if is_watched(domain):
+        refuse_unlike_starts(domain, seed, start, await settled(domain.start(seed)))
+    return start
+
+
 async def stepped(domain: Domain[S, A], state: S, action: A, rng: Random) -> Step[S]:
-    """Takes a step of a domain, and makes sure that it is one; see `check_step`."""
-    step = domain.step(state, action, rng)
-    # Most worlds step at once, and a rollout takes many steps.
-    return check_step(domain, step if isinstance(step, Step) else await settled(step))
+    """Takes a step of a domain. It ends the episode if it says so, and if it reaches the goal.
+
+    Raises:
+        DomainError: it is no step (see `check_step`), or cannot be repeated (see `repeatable`).
+    """
+    step = taken(domain, state, action, rng)
+    # Most worlds step at once, and a search takes many steps.
+    return await ended(
+        domain, check_step(domain, step if isinstance(step, Step) else await settled(step))
+    )
+
+
+async def simulated(domain: Domain[S, A], state: S, action: A, rng: Random) -> Step[S]:
+    """As `stepped`, in a simulation: some steps are taken twice, and have to do the same.
+
+    Raises:
+        DomainError: see `stepped`, and `repeatable.Twice`.
+    """
+    if not is_taken_twice(domain):
+        return await stepped(domain, state, action, rng)
+    twice, twin = Twice(domain, state, action), twin_of(rng)
+    step = await stepped(domain, state, action, rng)
+    twice.compare(step, await stepped(domain, state, action, twin))
+    return step
+
+
+async def ended(domain: Domain[S, Any], step: Step[S]) -> Step[S]:
+    """The step as searches and episodes take it: `done` where it reaches the goal, too."""
+    if step.done or not await is_won(domain, step.state, done=False):
+        return step
+    return step._replace(done=True)
 
 
 def check_step(domain: Domain[S, A], step: object) -> Step[S]:
@@ -61,7 +110,7 @@ def check_step(domain: Domain[S, A], step: object) -> Step[S]:
     ):
         return step
     for part, fits, wanted in (
-        ("reward", is_finite(reward), "a finite number"),
+        ("reward", is_finite(reward), finite_wanted(reward)),
         ("done", _truth(done) is not None, "True or False"),
         ("text", isinstance(step.text, str), "a text"),
         ("obstacle", isinstance(obstacle, str | None), "a text or None"),
@@ -86,12 +135,20 @@ def check_actions(domain: Domain[Any, A], actions: Sequence[A]) -> Sequence[A]:
 
 
 def is_finite(value: Any) -> bool:  # noqa: ANN401 - a world may give anything
-    """Whether a value is a number, and neither infinite nor NaN."""
+    """Whether a value is a number, no NaN, and so small that sums of such numbers are finite."""
     try:
         # An exact float is told at once; to ask an abstract class takes long.
-        return (type(value) is float or isinstance(value, Real)) and isfinite(value)
+        is_number = type(value) is float or isinstance(value, Real)
+        return is_number and -_LARGEST <= float(value) <= _LARGEST
     except OverflowError:
         return False
+
+
+def finite_wanted(value: object) -> str:
+    """What a world should have given in the place of a value that is not finite."""
+    if isinstance(value, Real) and -inf < value < inf:
+        return "a number of at most 1e300 in size, as sums must be finite"
+    return "a finite number"
 
 
 def _truth(value: Any) -> bool | None:  # noqa: ANN401 - likewise

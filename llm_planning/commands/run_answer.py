@@ -172,6 +172,8 @@ class Answer:
             facts.append(f"{metrics['minutes']:.1f} minutes of the world")
         if metrics.get("executions", 1) > 1:
             facts.append(f"{metrics['executions_won']} of {metrics['executions']} executions won")
+        if (share := metrics.get("actions_tried")) is not None:
+            facts.append(f"{share:.2%} of the possible actions were tried: raise simulations")
         if not success:
             limit = self._limit()
             cause = metrics.get("failure_cause") or metrics.get("failure") or ""

@@ -13,8 +13,16 @@ from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from llm_planning.domain import A, S, Step
-from llm_planning.domain_calls import in_words, is_won, settled, stepped, wrong_return
+from llm_planning.domain import A, S, Step, Succeeds
+from llm_planning.domain_calls import (
+    check_actions,
+    in_words,
+    is_won,
+    settled,
+    started,
+    stepped,
+    wrong_return,
+)
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
@@ -101,7 +109,7 @@ class Episode(Generic[S, A]):
             seed: of the trial; the world starts from it, and its chance is `world_draws`.
             see: see `Episode`. At the start it gets a step with s_0 and nothing else.
         """
-        episode = cls(domain, await settled(domain.start(seed)), seed=seed, see=see)
+        episode = cls(domain, await started(domain, seed), seed=seed, see=see)
         episode.success = await is_won(domain, episode.state, done=False)
         episode.over = bool(episode.success)
         await episode._note_milestones()
@@ -129,10 +137,18 @@ class Episode(Generic[S, A]):
                 done=step.done,
             )
         self.success = await is_won(self.domain, step.state, done=step.done)
-        self.over = step.done or bool(self.success)
+        self.over = step.done
         await self._note_milestones()
         await self._look(step)
         return step
+
+    async def close(self) -> None:
+        """Ends the episode if nothing can be done any more, and nothing tells whether it is won."""
+        if isinstance(self.domain, Succeeds):
+            return
+        actions = await settled(self.domain.actions(self.state))
+        if not check_actions(self.domain, actions):
+            self.over, self.success = True, None
 
     async def _note_milestones(self) -> None:
         milestones = await settled(self.domain.milestones(self.state))
@@ -179,6 +195,17 @@ class Execution(Generic[S, A]):
     def reward(self) -> float:
         """Σ r, undiscounted."""
         return sum(move.step.reward for move in self.moves)
+
+    @property
+    def untold(self) -> str:
+        """Why nothing tells of the goal where nothing can be done any more; else empty."""
+        done = bool(self.moves) and self.moves[-1].step.done
+        if self.success is not None or done or not self.ended:
+            return ""
+        return (
+            "No action is possible any more, and nothing tells whether that is the goal: let the "
+            "last step be `done`, or add `success` to the domain."
+        )
 
     @property
     def first_failed(self) -> Move[S, A] | None:
@@ -269,6 +296,8 @@ async def play(
         if isinstance(action, Stop):
             break
         await episode.act(action)
+    if not episode.over:
+        await episode.close()
     return episode
 
 

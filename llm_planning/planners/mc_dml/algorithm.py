@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llm_planning.domain import Step
-from llm_planning.domain_calls import is_won, settled, stepped
+from llm_planning.domain_calls import is_won, settled, simulated
 from llm_planning.execution.decisions import visited
 from llm_planning.planners.mc_dml.roles import (
     GameSituation,
@@ -132,7 +132,7 @@ class McDml:
 
     async def transition(self, here: Scene, action: Any, rng: Random) -> Scene:  # noqa: ANN401
         """𝒯(s, a) (lines 19 and 54)."""
-        step = await stepped(self.domain, here.state, action, rng)
+        step = await simulated(self.domain, here.state, action, rng)
         won = await is_won(self.domain, step.state, done=step.done)
         ending = ending_of(won=won, done=step.done)
         return Scene(step.state, text_of(step), step.reward, ending, step.observation)

@@ -1,0 +1,419 @@
+"""Whether a world can be stepped again: looked at while others' worlds are stepped.
+
+A search keeps states, comes back to them, and foresees whatever is not chance to it. So a step
+
+- leaves the state that it is given as it is,
+- draws all chance from `rng`,
+- does the same again, given the same state, action and draws.
+
+Where one of these fails, a search answers wrongly and nothing shows it. So each step of a world
+that is not this project's own is looked at, and the first fault is an error of one line.
+
+What stays undetected: chance that a step draws seldom from a generator of its own, from the
+system or from another library's (torch), unless one of the steps that are repeated differs.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import marshal
+import pickle
+import random
+import sys
+from collections import Counter, deque
+from ctypes import c_int
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from io import BytesIO
+from random import Random, SystemRandom
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from llm_base.quoting import quote
+from llm_planning.domain import A, DomainError, S
+from llm_planning.search.walk import TrackedRandom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+
+    from llm_planning.domain import Domain, Soon, Step
+
+T = TypeVar("T")
+
+_ALWAYS: Final = 16
+"""So many first simulated steps of a class of worlds are taken twice."""
+
+_EACH: Final = 512
+"""Later, one of so many is."""
+
+
+@cache
+def _is_others(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] != "llm_planning"
+
+
+def is_watched(domain: Domain[Any, Any]) -> bool:
+    """Whether the steps of a world are looked at.
+
+    Those of this project's own worlds are tested instead. A world that cannot be simulated keeps no
+    states, and a step of it cannot be tried again.
+    """
+    return _is_others(type(domain)) and not domain.no_search
+
+
+def taken(domain: Domain[S, A], state: S, action: A, rng: Random) -> Soon[Step[S]]:
+    """Takes a step, and makes sure that it drew from `rng` only and left its state as it was.
+
+    Raises:
+        DomainError: it did not; names class and remedy.
+    """
+    if not is_watched(domain):
+        return domain.step(state, action, rng)
+    before, drawn = digest_of(state), elsewhere()
+    step = domain.step(state, action, rng)
+    if inspect.isawaitable(step):
+        return _taken_later(domain, step, state, before)
+    refuse_changed(domain, "step", state, before)
+    if elsewhere() != drawn:
+        _refuse_drawing(domain, "step", lambda: domain.step(state, action, twin_of(rng)))
+    return step
+
+
+async def _taken_later(domain: Domain[S, A], step: Any, state: S, before: Hashable) -> Step[S]:  # noqa: ANN401
+    # Others draw while this one waits, so nobody can tell who drew.
+    made: Step[S] = await step
+    refuse_changed(domain, "step", state, before)
+    return made
+
+
+# THE SAME AGAIN -----------------------------------------------------------------------------------
+
+
+def is_taken_twice(domain: Domain[Any, Any]) -> bool:
+    """Whether the next simulated step of a world is: the first ones are, later a few."""
+    if not is_watched(domain):
+        return False
+    kind = type(domain)
+    _simulated[kind] = number = _simulated[kind] + 1
+    return number <= _ALWAYS or not number % _EACH
+
+
+_simulated = Counter[type]()
+"""Class of worlds -> its simulated steps in this process."""
+
+
+class Twice(Generic[S, A]):
+    """A step that is taken twice.
+
+    Args:
+        state: that both are taken from.
+    """
+
+    def __init__(self, domain: Domain[S, A], state: S, action: A) -> None:
+        self._domain, self._state, self._action = domain, state, action
+        kind = type(domain)
+        module = sys.modules.get(kind.__module__)
+        self._kept = {
+            **{f"{kind.__name__}.{name}": value for name, value in _generators(vars(domain))},
+            **({} if module is None else dict(_generators(vars(module)))),
+        }
+        self._places = list(map(_place_of, self._kept.values()))
+
+    def compare(self, step: Step[S], again: Step[S]) -> None:
+        """Refuses a world whose step did two things, or whose chance a search would foresee.
+
+        Args:
+            again: the step by the same draws.
+
+        Raises:
+            DomainError: names class and remedy.
+        """
+        name = type(self._domain).__name__
+        for kept, generator, place in zip(
+            self._kept, self._kept.values(), self._places, strict=True
+        ):
+            if _place_of(generator) != place:
+                raise DomainError(_drew(f"{name}.step", f"the generator {kept}"))
+        carried = _generators({"state": step.state})
+        if carried and list(map(_place_of, dict(carried).values())) != [
+            _place_of(generator) for _, generator in _generators({"state": self._state})
+        ]:
+            raise DomainError(_drew(f"{name}.step", "a generator in its state"))
+        one, other = (made._replace(state=None, time=0.0) for made in (step, again))
+        if _differ(one, other) or not _is_alike(self._domain, step.state, again.state):
+            raise DomainError(
+                f"{name}.step did two things with {quote(str(self._action))} in one state, by the "
+                "same draws of `rng`: draw all chance from `rng`, and change nothing in the world"
+            )
+
+
+def _generators(members: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The random generators among members and in what they hold, by name."""
+    import numpy as np
+
+    kinds = (Random, np.random.Generator, np.random.RandomState)
+    found, seen = list[tuple[str, Any]](), set[int]()
+    waiting = deque((name, value, 0) for name, value in members.items())
+    while waiting and len(seen) < _MOST_LOOKED_AT:
+        name, value, depth = waiting.popleft()
+        if id(value) in seen or isinstance(value, type | FunctionType | ModuleType | SystemRandom):
+            continue
+        seen.add(id(value))
+        if isinstance(value, kinds):
+            found.append((name, value))
+        elif depth < _DEEPEST:
+            held: Iterable[Any] = ()
+            if isinstance(value, dict):
+                held = value.values()
+            elif isinstance(value, list | tuple | set | frozenset):
+                held = value
+            elif hasattr(value, "__dict__"):
+                held = vars(value).values()
+            waiting.extend((name, part, depth + 1) for part in held)
+    return found
+
+
+_MOST_LOOKED_AT: Final = 500
+_DEEPEST: Final = 3
+
+
+def _place_of(generator: Any) -> bytes:  # noqa: ANN401 - of two libraries
+    return pickle.dumps(generator)
+
+
+def _drew(method: str, source: str) -> str:
+    return (
+        f"{method} drew from {source}, which is not `rng`: the same run comes out differently, or "
+        "a search foresees the draw. Draw from `rng` (docs/extending.md says how, also for "
+        "libraries that draw by themselves)"
+    )
+
+
+def refuse_unlike_starts(domain: Domain[S, Any], seed: int, start: S, again: S) -> None:
+    """Refuses a world that started in two ways from one seed.
+
+    Raises:
+        DomainError: it did.
+    """
+    if not _is_alike(domain, start, again):
+        raise DomainError(
+            f"{type(domain).__name__}.start made two states of the seed {seed}: draw whatever "
+            "differs between starts from Random(seed)"
+        )
+
+
+def _is_alike(domain: Domain[S, Any], one: S, other: S) -> bool:
+    """Whether two states are one: they are equal, hold the same, or read the same."""
+    return not _differ(one, other) or _words(domain, one) == _words(domain, other)
+
+
+def _differ(one: object, other: object) -> bool:
+    try:
+        if one == other:
+            return False
+    except Exception:
+        pass
+    digest = _pickled(one)
+    return digest is None or digest != _pickled(other)
+
+
+def _words(domain: Domain[S, Any], state: S) -> tuple[object, ...]:
+    """What a world says of a state; a coroutine says nothing here."""
+    said: list[object] = []
+    for tell in (domain.describe, domain.actions):
+        words = tell(state)
+        if inspect.iscoroutine(words):
+            words.close()
+        said.append(words if isinstance(words, str) else tuple(map(str, words or ())))
+    return tuple(said)
+
+
+# CHANCE FROM ELSEWHERE ----------------------------------------------------------------------------
+
+
+def elsewhere() -> tuple[int, int]:
+    """How far the generators of `random` and of `numpy.random` have come, which move by a draw."""
+    python, numpy = _places()
+    return python(), numpy()
+
+
+@cache
+def _places() -> tuple[Callable[[], int], Callable[[], int]]:
+    import numpy as np
+
+    inside: Any = random
+    ours, theirs = inside._inst, np.random.get_bit_generator()  # type: ignore[attr-defined]
+    return (
+        _read_at(id(ours) + object.__basicsize__, lambda: int(ours.getstate()[1][-1])),
+        _read_at(theirs.ctypes.state_address + 4 * 624, lambda: int(theirs.state["state"]["pos"])),
+    )
+
+
+def _read_at(address: int, place: Callable[[], int]) -> Callable[[], int]:
+    """Reads a generator's place in its words where it lies; to ask for it takes 200 times as long.
+
+    Where the number does not lie there, it is asked for.
+    """
+    if sys.implementation.name != "cpython":
+        return place
+    number = c_int.from_address(address)
+    return (lambda: number.value) if number.value == place() else place
+
+
+def _refuse_drawing(domain: Domain[Any, Any], method: str, call: Callable[[], object]) -> None:
+    """Refuses a world if a call of it draws from a global generator.
+
+    It seemed to. But other threads draw from them, too, such as the engine's.
+    """
+    drawn = elsewhere()
+    call()
+    now = elsewhere()
+    moved = [name for name, *places in zip(_NAMES, drawn, now, strict=True) if len({*places}) > 1]
+    if moved:
+        raise DomainError(_drew(f"{type(domain).__name__}.{method}", moved[0]))
+
+
+_NAMES: Final = ("Python's `random`", "`numpy.random`")
+
+
+def unmoved(domain: Domain[Any, Any], method: str, call: Callable[[], T]) -> T:
+    """Calls a method of a world, and makes sure that it drew from no global generator.
+
+    Args:
+        call: the call; it does the same again.
+
+    Raises:
+        DomainError: it drew from one.
+    """
+    if not is_watched(domain):
+        return call()
+    drawn = elsewhere()
+    value = call()
+    if elsewhere() != drawn:
+        _refuse_drawing(domain, method, call)
+    return value
+
+
+def twin_of(rng: Random) -> Random:
+    """A generator with the same draws to come. Making it is no draw of the first one."""
+    return rng.twin() if isinstance(rng, TrackedRandom) else copy.copy(rng)
+
+
+# STATES THAT STAY AS THEY ARE ---------------------------------------------------------------------
+
+
+def refuse_changed(domain: Domain[S, Any], method: str, state: S, before: Hashable | None) -> None:
+    """Refuses a world that changed a state which it was given.
+
+    Args:
+        method: of the domain, which was given the state.
+        before: `digest_of` the state before.
+
+    Raises:
+        DomainError: the state is another one now.
+    """
+    if before == digest_of(state) or (
+        isinstance(before, _Pickled) and _reads_alike(domain, before, state)
+    ):
+        return
+    raise DomainError(
+        f"{type(domain).__name__}.{method} changed the state that it was given, which others still "
+        "use: make a new one, such as by copy.deepcopy(state), and change that"
+    )
+
+
+class _Pickled(bytes):
+    """A state as bytes from which it can be read again."""
+
+
+def digest_of(state: object) -> Hashable | None:
+    """What changes if a state does; None for one that cannot change, or of which nothing tells."""
+    kind = state.__class__
+    how = _how.get(kind)
+    if how is None:
+        how = _how[kind] = _best_for(state)
+    return how(state)
+
+
+_how: dict[type, Callable[[Any], Hashable | None]] = {}
+"""Class of states -> its digest."""
+
+
+def _best_for(state: object) -> Callable[[Any], Hashable | None]:
+    if state.__class__ in _FIXED or isinstance(state, Enum):
+        return _nothing
+    if state.__class__ not in _CONTAINERS and _is_value(state):
+        return _hashed
+    for how in (_marshalled, _pickled):
+        try:
+            how(state)
+        except Exception:
+            continue
+        return how
+    return _loosely_pickled
+
+
+_FIXED: Final = frozenset({int, str, bytes, float, bool, complex, type(None)})
+_CONTAINERS: Final = frozenset({tuple, list, dict, set, frozenset})
+
+
+def _is_value(state: object) -> bool:
+    """Whether the hash of a state tells all that is in it."""
+    if state.__class__ in _FIXED or isinstance(state, Enum):
+        return True
+    if isinstance(state, tuple | frozenset):
+        return all(map(_is_value, state))
+    if is_dataclass(state) and "__hash__" in vars(type(state)) and not isinstance(state, type):
+        return all(
+            _is_value(getattr(state, field.name)) for field in fields(state) if field.compare
+        )
+    return False
+
+
+def _nothing(_: object) -> None:
+    return None
+
+
+def _hashed(state: object) -> Hashable:
+    try:
+        return hash(state)
+    except TypeError:
+        return _pickled(state)
+
+
+def _marshalled(state: object) -> Hashable:
+    try:
+        # From version 3 on the bytes tell how often a part is referred to, too.
+        return marshal.dumps(state, 2)
+    except ValueError:
+        return _pickled(state)
+
+
+def _pickled(state: object) -> Hashable:
+    try:
+        return _Pickled(pickle.dumps(state, pickle.HIGHEST_PROTOCOL))
+    except Exception:
+        return _loosely_pickled(state)
+
+
+def _loosely_pickled(state: object) -> Hashable | None:
+    """As `_pickled`, of what no other process could read, such as an object of a local class."""
+    written = BytesIO()
+    try:
+        _LoosePickler(written, pickle.HIGHEST_PROTOCOL).dump(state)
+    except Exception:
+        return None
+    return written.getvalue()
+
+
+class _LoosePickler(pickle.Pickler):
+    def persistent_id(self, value: object) -> int | None:
+        """Writes code as its address."""
+        return id(value) if isinstance(value, type | FunctionType | ModuleType) else None
+
+
+def _reads_alike(domain: Domain[S, Any], before: _Pickled, state: S) -> bool:
+    """Whether only what nobody reads changed, such as a value that was kept for the next time."""
+    return _words(domain, pickle.loads(before)) == _words(domain, state)
