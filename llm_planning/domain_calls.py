@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from llm_base.quoting import quote
 from llm_planning.domain import A, Domain, DomainError, Observes, S, Step, Succeeds
 from llm_planning.repeatable import (
-    Twice,
-    is_taken_twice,
+    Repeated,
     is_watched,
     refuse_unlike_starts,
+    repetitions,
     taken,
     twin_of,
     unmoved,
@@ -62,22 +62,24 @@ async def stepped(domain: Domain[S, A], state: S, action: A, rng: Random) -> Ste
     """
     step = taken(domain, state, action, rng)
     # Most worlds step at once, and a search takes many steps.
-    return await ended(
-        domain, check_step(domain, step if isinstance(step, Step) else await settled(step))
-    )
+    step = check_step(domain, step if isinstance(step, Step) else await settled(step))
+    if step.done or not tests_goal(domain):
+        return step
+    return await ended(domain, step)
 
 
 async def simulated(domain: Domain[S, A], state: S, action: A, rng: Random) -> Step[S]:
-    """As `stepped`, in a simulation: some steps are taken twice, and have to do the same.
+    """As `stepped`, in a simulation: some steps are taken again, and have to do the same.
 
     Raises:
-        DomainError: see `stepped`, and `repeatable.Twice`.
+        DomainError: see `stepped`, and `repeatable.Repeated`.
     """
-    if not is_taken_twice(domain):
+    if not (times := repetitions(domain)):
         return await stepped(domain, state, action, rng)
-    twice, twin = Twice(domain, state, action), twin_of(rng)
+    repeated, twins = Repeated(domain, state, action), [twin_of(rng) for _ in range(times)]
     step = await stepped(domain, state, action, rng)
-    twice.compare(step, await stepped(domain, state, action, twin))
+    for twin in twins:
+        repeated.compare(step, await stepped(domain, state, action, twin))
     return step
 
 
@@ -121,16 +123,28 @@ def check_step(domain: Domain[S, A], step: object) -> Step[S]:
     return step._replace(reward=float(reward), done=bool(done))
 
 
+async def actions_of(domain: Domain[S, A], state: S) -> Sequence[A]:
+    """Returns the possible actions of a state; see `check_actions`."""
+    return check_actions(domain, await settled(domain.actions(state)))
+
+
 def check_actions(domain: Domain[Any, A], actions: Sequence[A]) -> Sequence[A]:
     """Makes sure that what a domain's `actions` returned is a sequence, each action once.
 
     Raises:
-        DomainError: it is none, or two of the actions have one text.
+        DomainError: it is none, an action has no text, or two of them have one text.
     """
     if not isinstance(actions, Sequence) or isinstance(actions, str):
         raise wrong_return(domain, "actions", actions, "a sequence of actions")
-    if len(set(map(str, actions))) < len(actions):
+    texts = set(map(str, actions))
+    if len(texts) < len(actions):
         raise wrong_return(domain, "actions", actions, "actions of which each has its own text")
+    if not all(map(str.strip, texts)):
+        raise wrong_return(domain, "actions", actions, "actions that all have a text")
+    # What a class without a text writes, and a function: another prompt in each process.
+    if any(" at 0x" in text for text in texts):
+        wanted = "actions that have a text: their class needs `__str__`"
+        raise wrong_return(domain, "actions", actions, wanted)
     return actions
 
 
@@ -146,7 +160,7 @@ def is_finite(value: Any) -> bool:  # noqa: ANN401 - a world may give anything
 
 def finite_wanted(value: object) -> str:
     """What a world should have given in the place of a value that is not finite."""
-    if isinstance(value, Real) and -inf < value < inf:
+    if isinstance(value, int | float) and -inf < value < inf:
         return "a number of at most 1e300 in size, as sums must be finite"
     return "a finite number"
 
@@ -173,6 +187,18 @@ def wrong_return(domain: object, method: str, value: object, wanted: str) -> Dom
     )
 
 
+def tests_goal(domain: Domain[Any, Any]) -> bool:
+    """Whether a domain is a `Succeeds`; told fast, as a search asks at every step."""
+    kind = type(domain)
+    known = _tests_goal.get(kind)
+    if known is None:
+        known = _tests_goal[kind] = isinstance(domain, Succeeds)
+    return known
+
+
+_tests_goal: dict[type, bool] = {}
+
+
 async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None:
     """Whether a state reaches the goal; None if the domain cannot tell.
 
@@ -180,9 +206,9 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None
         domain: its `success` decides; without it, every end is a success.
         done: whether the episode ended there.
     """
-    if not isinstance(domain, Succeeds):
+    if not tests_goal(domain):
         return done
-    won = domain.success(state)
+    won = cast("Succeeds[S]", domain).success(state)
     # Most worlds tell at once, and a rollout asks at every step.
     if won is None or isinstance(won, bool):
         return won

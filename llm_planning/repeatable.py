@@ -21,29 +21,33 @@ import marshal
 import pickle
 import random
 import sys
-from collections import Counter, deque
+from collections import deque
+from contextlib import suppress
 from ctypes import c_int
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from random import Random, SystemRandom
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from llm_base.quoting import quote
-from llm_planning.domain import A, DomainError, S
+from llm_planning.domain import A, DomainError, S, Step
 from llm_planning.search.walk import TrackedRandom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from llm_planning.domain import Domain, Soon, Step
+    from llm_planning.domain import Domain, Soon
 
 T = TypeVar("T")
 
+_OFTEN: Final = 6
+"""So many first simulated steps of a class of worlds are taken so many times more."""
+
 _ALWAYS: Final = 16
-"""So many first simulated steps of a class of worlds are taken twice."""
+"""So many are taken twice."""
 
 _EACH: Final = 512
 """Later, one of so many is."""
@@ -73,8 +77,8 @@ def taken(domain: Domain[S, A], state: S, action: A, rng: Random) -> Soon[Step[S
         return domain.step(state, action, rng)
     before, drawn = digest_of(state), elsewhere()
     step = domain.step(state, action, rng)
-    if inspect.isawaitable(step):
-        return _taken_later(domain, step, state, before)
+    if not isinstance(step, Step):
+        return _taken_later(domain, step, state, before) if inspect.isawaitable(step) else step
     refuse_changed(domain, "step", state, before)
     if elsewhere() != drawn:
         _refuse_drawing(domain, "step", lambda: domain.step(state, action, twin_of(rng)))
@@ -91,24 +95,29 @@ async def _taken_later(domain: Domain[S, A], step: Any, state: S, before: Hashab
 # THE SAME AGAIN -----------------------------------------------------------------------------------
 
 
-def is_taken_twice(domain: Domain[Any, Any]) -> bool:
-    """Whether the next simulated step of a world is: the first ones are, later a few."""
+def repetitions(domain: Domain[Any, Any]) -> int:
+    """How often the next simulated step of a world is taken once more.
+
+    The first steps are, since a search takes a step that drew nothing only once; later, a few are.
+    """
     if not is_watched(domain):
-        return False
-    kind = type(domain)
-    _simulated[kind] = number = _simulated[kind] + 1
-    return number <= _ALWAYS or not number % _EACH
+        return 0
+    number = _simulated.get(type(domain), 0) + 1
+    _simulated[type(domain)] = number
+    if number <= _OFTEN:
+        return _OFTEN
+    return int(number <= _ALWAYS or not number % _EACH)
 
 
-_simulated = Counter[type]()
+_simulated: dict[type, int] = {}
 """Class of worlds -> its simulated steps in this process."""
 
 
-class Twice(Generic[S, A]):
-    """A step that is taken twice.
+class Repeated(Generic[S, A]):
+    """A step that is taken several times.
 
     Args:
-        state: that both are taken from.
+        state: that all are taken from.
     """
 
     def __init__(self, domain: Domain[S, A], state: S, action: A) -> None:
@@ -141,8 +150,7 @@ class Twice(Generic[S, A]):
             _place_of(generator) for _, generator in _generators({"state": self._state})
         ]:
             raise DomainError(_drew(f"{name}.step", "a generator in its state"))
-        one, other = (made._replace(state=None, time=0.0) for made in (step, again))
-        if _differ(one, other) or not _is_alike(self._domain, step.state, again.state):
+        if _differ(step[1:-1], again[1:-1]) or not _is_alike(self._domain, step.state, again.state):
             raise DomainError(
                 f"{name}.step did two things with {quote(str(self._action))} in one state, by the "
                 "same draws of `rng`: draw all chance from `rng`, and change nothing in the world"
@@ -223,10 +231,11 @@ def _words(domain: Domain[S, Any], state: S) -> tuple[object, ...]:
     """What a world says of a state; a coroutine says nothing here."""
     said: list[object] = []
     for tell in (domain.describe, domain.actions):
-        words = tell(state)
+        words: Any = tell(state)
         if inspect.iscoroutine(words):
             words.close()
-        said.append(words if isinstance(words, str) else tuple(map(str, words or ())))
+            words = ""
+        said.append(words if isinstance(words, str) else tuple(map(str, words)))
     return tuple(said)
 
 
@@ -234,32 +243,49 @@ def _words(domain: Domain[S, Any], state: S) -> tuple[object, ...]:
 
 
 def elsewhere() -> tuple[int, int]:
-    """How far the generators of `random` and of `numpy.random` have come, which move by a draw."""
+    """How far the generators of `random` and of `numpy.random` have come; a draw moves them."""
     python, numpy = _places()
-    return python(), numpy()
+    return python.value, numpy.value
+
+
+class _Place(Protocol):
+    """The place of a Mersenne Twister in its words."""
+
+    @property
+    def value(self) -> int: ...
 
 
 @cache
-def _places() -> tuple[Callable[[], int], Callable[[], int]]:
+def _places() -> tuple[_Place, _Place]:
     import numpy as np
 
     inside: Any = random
-    ours, theirs = inside._inst, np.random.get_bit_generator()  # type: ignore[attr-defined]
+    python, numpy = inside._inst, np.random.get_bit_generator()  # type: ignore[attr-defined]
     return (
-        _read_at(id(ours) + object.__basicsize__, lambda: int(ours.getstate()[1][-1])),
-        _read_at(theirs.ctypes.state_address + 4 * 624, lambda: int(theirs.state["state"]["pos"])),
+        _place_at(id(python) + object.__basicsize__, lambda: int(python.getstate()[1][-1])),
+        _place_at(numpy.ctypes.state_address + 4 * 624, lambda: int(numpy.state["state"]["pos"])),
     )
 
 
-def _read_at(address: int, place: Callable[[], int]) -> Callable[[], int]:
-    """Reads a generator's place in its words where it lies; to ask for it takes 200 times as long.
+def _place_at(address: int, ask: Callable[[], int]) -> _Place:
+    """Reads a place where it lies in memory: to ask the generator takes 200 times as long.
 
     Where the number does not lie there, it is asked for.
     """
-    if sys.implementation.name != "cpython":
-        return place
-    number = c_int.from_address(address)
-    return (lambda: number.value) if number.value == place() else place
+    if sys.implementation.name == "cpython":
+        place = c_int.from_address(address)
+        if place.value == ask():
+            return place
+    return _Asked(ask)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    ask: Callable[[], int]
+
+    @property
+    def value(self) -> int:
+        return self.ask()
 
 
 def _refuse_drawing(domain: Domain[Any, Any], method: str, call: Callable[[], object]) -> None:
@@ -314,18 +340,12 @@ def refuse_changed(domain: Domain[S, Any], method: str, state: S, before: Hashab
     Raises:
         DomainError: the state is another one now.
     """
-    if before == digest_of(state) or (
-        isinstance(before, _Pickled) and _reads_alike(domain, before, state)
-    ):
+    if before == digest_of(state) or _reads_alike(domain, before, state):
         return
     raise DomainError(
         f"{type(domain).__name__}.{method} changed the state that it was given, which others still "
         "use: make a new one, such as by copy.deepcopy(state), and change that"
     )
-
-
-class _Pickled(bytes):
-    """A state as bytes from which it can be read again."""
 
 
 def digest_of(state: object) -> Hashable | None:
@@ -334,7 +354,10 @@ def digest_of(state: object) -> Hashable | None:
     how = _how.get(kind)
     if how is None:
         how = _how[kind] = _best_for(state)
-    return how(state)
+    try:
+        return how(state)
+    except Exception:
+        return _pickled(state)
 
 
 _how: dict[type, Callable[[Any], Hashable | None]] = {}
@@ -345,14 +368,11 @@ def _best_for(state: object) -> Callable[[Any], Hashable | None]:
     if state.__class__ in _FIXED or isinstance(state, Enum):
         return _nothing
     if state.__class__ not in _CONTAINERS and _is_value(state):
-        return _hashed
-    for how in (_marshalled, _pickled):
-        try:
-            how(state)
-        except Exception:
-            continue
-        return how
-    return _loosely_pickled
+        return hash
+    try:
+        return _marshalled if _marshalled(state) else _pickled
+    except ValueError:
+        return partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 _FIXED: Final = frozenset({int, str, bytes, float, bool, complex, type(None)})
@@ -376,36 +396,23 @@ def _nothing(_: object) -> None:
     return None
 
 
-def _hashed(state: object) -> Hashable:
-    try:
-        return hash(state)
-    except TypeError:
-        return _pickled(state)
+def _marshalled(state: Any) -> bytes:  # noqa: ANN401 - states are anybody's
+    # From version 3 on the bytes tell how often a part is referred to, too.
+    return marshal.dumps(state, 2)
 
 
-def _marshalled(state: object) -> Hashable:
-    try:
-        # From version 3 on the bytes tell how often a part is referred to, too.
-        return marshal.dumps(state, 2)
-    except ValueError:
-        return _pickled(state)
+def _pickled(state: object) -> bytes | None:
+    """A state as bytes; None if nothing writes it.
 
-
-def _pickled(state: object) -> Hashable:
-    try:
-        return _Pickled(pickle.dumps(state, pickle.HIGHEST_PROTOCOL))
-    except Exception:
-        return _loosely_pickled(state)
-
-
-def _loosely_pickled(state: object) -> Hashable | None:
-    """As `_pickled`, of what no other process could read, such as an object of a local class."""
+    What no other process could read, such as an object of a local class, has addresses in it.
+    """
+    with suppress(Exception):
+        return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
     written = BytesIO()
-    try:
+    with suppress(Exception):
         _LoosePickler(written, pickle.HIGHEST_PROTOCOL).dump(state)
-    except Exception:
-        return None
-    return written.getvalue()
+        return written.getvalue()
+    return None
 
 
 class _LoosePickler(pickle.Pickler):
@@ -414,6 +421,8 @@ class _LoosePickler(pickle.Pickler):
         return id(value) if isinstance(value, type | FunctionType | ModuleType) else None
 
 
-def _reads_alike(domain: Domain[S, Any], before: _Pickled, state: S) -> bool:
+def _reads_alike(domain: Domain[S, Any], before: object, state: S) -> bool:
     """Whether only what nobody reads changed, such as a value that was kept for the next time."""
-    return _words(domain, pickle.loads(before)) == _words(domain, state)
+    with suppress(Exception):
+        return _words(domain, pickle.loads(before)) == _words(domain, state)  # type: ignore[arg-type]
+    return False

@@ -17,7 +17,7 @@ from llm_planning.domain_calls import settled, wrong_return
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.outcome import without_plan
-from llm_planning.own_code import OwnCodeError
+from llm_planning.own_code import OwnCodeError, describe_error
 from llm_planning.registry import (
     UnknownNameError,
     every_role,
@@ -106,10 +106,16 @@ class Prepared:
             outcome = await self.spec.run(run)
         except UnableError as error:
             raise UnableError(f"{error}{_or_rules(self.spec)}") from error
-        judged = _told(world, "judged", world.judged(outcome.plan))
+        judged = _judged(world, outcome.plan)
         if not traits and not judged:
             return outcome
-        return replace(outcome, metrics={**traits, **outcome.metrics, **judged})
+        metrics, told = outcome.metrics, {**traits, **judged}
+        # What a world calls as a planner does has the world's name before its own.
+        named = {
+            f"domain.{key}" if metrics.get(key, value) != value else key: value
+            for key, value in told.items()
+        }
+        return replace(outcome, metrics={**named, **metrics})
 
 
 def _told(world: Domain[Any, Any], method: str, metrics: object) -> Mapping[str, Any]:
@@ -120,10 +126,19 @@ def _told(world: Domain[Any, Any], method: str, metrics: object) -> Mapping[str,
     """
     if isinstance(metrics, Mapping):
         with suppress(TypeError, ValueError):
-            json.dumps(dict(metrics))
-            return metrics
-    wanted = "a mapping from names to numbers, words or other JSON"
+            json.dumps(dict(metrics), allow_nan=False)
+            if all(isinstance(name, str) for name in metrics):
+                return metrics
+    wanted = "a mapping from names to finite numbers, words or other JSON"
     raise wrong_return(world, method, metrics, wanted)
+
+
+def _judged(world: Domain[Any, Any], plan: Sequence[str]) -> Mapping[str, Any]:
+    """What a world judges of a plan. Where it fails at that, the plan is not lost."""
+    try:
+        return _told(world, "judged", world.judged(plan))
+    except Exception as error:
+        return {"judging_failed": describe_error(error)}
 
 
 def _or_rules(spec: PlannerSpec) -> str:

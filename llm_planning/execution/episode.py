@@ -13,14 +13,15 @@ from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from llm_planning.domain import A, S, Step, Succeeds
+from llm_planning.domain import A, S, Step
 from llm_planning.domain_calls import (
-    check_actions,
+    actions_of,
     in_words,
     is_won,
     settled,
     started,
     stepped,
+    tests_goal,
     wrong_return,
 )
 from llm_planning.trace import tracing
@@ -144,10 +145,9 @@ class Episode(Generic[S, A]):
 
     async def close(self) -> None:
         """Ends the episode if nothing can be done any more, and nothing tells whether it is won."""
-        if isinstance(self.domain, Succeeds):
+        if tests_goal(self.domain):
             return
-        actions = await settled(self.domain.actions(self.state))
-        if not check_actions(self.domain, actions):
+        if not await actions_of(self.domain, self.state):
             self.over, self.success = True, None
 
     async def _note_milestones(self) -> None:

@@ -23,11 +23,11 @@ from llm_planning.domain import (
     S,
     Scores,
     Step,
-    Succeeds,
     Turns,
     check_simulated,
 )
 from llm_planning.domain_calls import (
+    actions_of,
     check_actions,
     check_step,
     ended,
@@ -37,6 +37,7 @@ from llm_planning.domain_calls import (
     observed,
     settled,
     simulated,
+    tests_goal,
     wrong_return,
 )
 from llm_planning.execution.decisions import Decision, best_edge, episode_outcome, statistics_of
@@ -128,6 +129,7 @@ async def search_agent(
             expand_at="second",
             rng=rng,
         )
+        await model.refuse_drawing()
         edge = best_edge(root, rng)
         return None if edge is None else (edge.action, Decision(statistics_of(root)))
 
@@ -253,7 +255,7 @@ async def uniform_rollout(
     value = 0.0
     weight = 1.0
     take = take or domain.step
-    tests_goal = isinstance(domain, Succeeds)
+    has_goal = tests_goal(domain)
     for _ in range(depth):
         actions = domain.actions(state)
         # Most worlds list, step and tell at once, and a rollout asks at every step.
@@ -266,7 +268,7 @@ async def uniform_rollout(
         step = check_step(domain, made if isinstance(made, Step) else await settled(made))
         value += weight * step.reward
         weight *= gamma
-        if step.done or (tests_goal and (await ended(domain, step)).done):
+        if step.done or (has_goal and (await ended(domain, step)).done):
             break
         state = step.state
     return value
@@ -307,11 +309,11 @@ class DomainModel(ListedActions[S, A]):
         self._hidden: Believes[S] | None = domain if isinstance(domain, Believes) else None
         self._valued: Scores[S] | None = domain if isinstance(domain, Scores) else None
         self._rollout: Callable[..., Soon[float]] = partial(uniform_rollout, domain)
-        self._asked = "step"
-        if self._valued is not None:
-            self._asked = "score"
-        elif isinstance(domain, RollsOut):
-            self._rollout, self._asked = domain.rollout, "rollout"
+        self._evaluates = "score" if self._valued else "step"
+        if isinstance(domain, RollsOut) and not self._valued:
+            self._rollout, self._evaluates = domain.rollout, "rollout"
+        self._watched = is_watched(domain)
+        self._drawn = elsewhere() if self._watched else None
 
     def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
         """Returns the known state, or draws s ~ b(history)."""
@@ -319,7 +321,7 @@ class DomainModel(ListedActions[S, A]):
 
     async def legal(self, state: S) -> Sequence[A]:
         """Returns the domain's actions."""
-        return check_actions(self.domain, await settled(self.domain.actions(state)))
+        return await actions_of(self.domain, state)
 
     async def step(self, state: S, action: A, rng: Random) -> Step[S]:
         """Takes a step of the domain. If it ends the episode, it is paid what the end is worth.
@@ -344,30 +346,35 @@ class DomainModel(ListedActions[S, A]):
 
     async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:  # noqa: ARG002
         """Returns the domain's score of the state; without a score, rolls out uniform actions."""
-        state, watched = walk.state, is_watched(self.domain)
-        before, drawn = (digest_of(state), elsewhere()) if watched else (None, None)
+        state = walk.state
+        before = digest_of(state) if self._watched else None
         if self._valued is not None:
             value = await self._value("score", self._valued.score(state))
         else:
             depth = self.depth - walk.depth
             given = self._rollout(state, walk.rng, gamma=self.gamma, depth=depth)
             value = await self._value("rollout", given)
-        if watched:
-            refuse_changed(self.domain, self._asked, state, before)
-            if elsewhere() != drawn:
-                # Somebody drew meanwhile. If it was the domain, it draws again.
-                await settled(self._again(state, Random(0)))
+        if self._watched:
+            refuse_changed(self.domain, self._evaluates, state, before)
         return Evaluation(tail=value)
 
-    def _again(self, state: S, rng: Random) -> Soon[float]:
-        """Evaluates a state once more, and refuses a domain that draws from a global generator."""
+    async def refuse_drawing(self) -> None:
+        """Refuses a domain that drew from a global generator in an evaluation.
+
+        Raises:
+            DomainError: it did. Somebody drew since this model was made, and it draws again.
+        """
+        if not self._watched or elsewhere() == self._drawn or self._hidden is not None:
+            return
         domain, gamma, depth = self.domain, self.gamma, self.depth
         if self._valued is not None:
-            return unmoved(domain, "score", partial(self._valued.score, state))
-        rollout = partial(self._rollout, state, rng, gamma=gamma, depth=depth)
-        if self._asked == "rollout":
-            return unmoved(domain, "rollout", rollout)
-        return rollout(take=partial(taken, domain))
+            await settled(unmoved(domain, "score", partial(self._valued.score, self.state)))
+            return
+        rollout = partial(self._rollout, self.state, Random(0), gamma=gamma, depth=depth)
+        if self._evaluates == "rollout":
+            unmoved(domain, "rollout", rollout)
+        else:
+            await settled(rollout(take=partial(taken, domain)))
 
     async def _value(self, method: str, given: Soon[float]) -> float:
         value = await settled(given)
