@@ -173,7 +173,7 @@ class Answer:
         if metrics.get("executions", 1) > 1:
             facts.append(f"{metrics['executions_won']} of {metrics['executions']} executions won")
         if (share := metrics.get("actions_tried")) is not None:
-            facts.append(f"{share:.2%} of the possible actions were tried: raise simulations")
+            facts.append(f"{share:.2%} of the actions were tried: raise simulations")
         if (why := metrics.get("judging_failed")) is not None:
             facts.append(f"which the world failed to judge ({why})")
         if not success:

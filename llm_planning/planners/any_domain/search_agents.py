@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.domain import (
@@ -149,15 +150,14 @@ async def search_agent(
 
 
 def _tried(decisions: Sequence[Decision], simulations: int) -> dict[str, float]:
-    """The share of actions that were tried before a move, if there were more than simulations."""
-    counts = [
-        (sum(option.visits != 0 for option in options), len(options))
+    """The share of actions that were tried where there were more equal ones than simulations."""
+    visits = [
+        option.visits != 0
         for options in (decision.options for decision in decisions)
+        if len(options) > simulations and len({option.prior for option in options}) == 1
+        for option in options
     ]
-    if all(possible <= simulations for _, possible in counts):
-        return {}
-    tried, possible = map(sum, zip(*counts, strict=True))
-    return {"actions_tried": round(tried / possible, 4)}
+    return {"actions_tried": round(fmean(visits), 4)} if visits else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +338,9 @@ class DomainModel(ListedActions[S, A]):
         return step._replace(reward=step.reward + self.gamma * score)
 
     async def expand(self, node: Node[S, A], walk: Walk[S, A]) -> Sequence[Edge[S, A]]:
-        """See `ListedActions`. Of more actions than simulations those that are tried are drawn."""
+        """See `ListedActions`. Of more equal actions than simulations some are drawn first."""
         edges = await super().expand(node, walk)
-        if len(edges) <= self.simulations:
+        if len(edges) <= self.simulations or len({edge.prior for edge in edges}) > 1:
             return edges
         return walk.rng.sample(edges, len(edges))
 
