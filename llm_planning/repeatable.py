@@ -369,10 +369,11 @@ def _best_for(state: object) -> Callable[[Any], Hashable | None]:
         return _nothing
     if state.__class__ not in _CONTAINERS and _is_value(state):
         return hash
-    try:
-        return _marshalled if _marshalled(state) else _pickled
-    except ValueError:
-        return partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
+    for how in (_marshalled, _marshalled_members):
+        with suppress(Exception):
+            how(state)
+            return how
+    return partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 _FIXED: Final = frozenset({int, str, bytes, float, bool, complex, type(None)})
@@ -385,7 +386,7 @@ def _is_value(state: object) -> bool:
         return True
     if isinstance(state, tuple | frozenset):
         return all(map(_is_value, state))
-    if is_dataclass(state) and "__hash__" in vars(type(state)) and not isinstance(state, type):
+    if is_dataclass(state) and vars(type(state)).get("__hash__") and not isinstance(state, type):
         return all(
             _is_value(getattr(state, field.name)) for field in fields(state) if field.compare
         )
@@ -399,6 +400,16 @@ def _nothing(_: object) -> None:
 def _marshalled(state: Any) -> bytes:  # noqa: ANN401 - states are anybody's
     # From version 3 on the bytes tell how often a part is referred to, too.
     return marshal.dumps(state, 2)
+
+
+def _marshalled_members(state: Any) -> bytes:  # noqa: ANN401 - likewise
+    """All of an object that has nothing but members."""
+    if any(_MORE & vars(kind).keys() for kind in type(state).__mro__[:-1]):
+        raise TypeError(f"{type(state)} has more than members")
+    return marshal.dumps(vars(state), 2)
+
+
+_MORE: Final = frozenset({"__slots__", "__reduce__", "__reduce_ex__", "__getstate__"})
 
 
 def _pickled(state: object) -> bytes | None:
@@ -424,5 +435,15 @@ class _LoosePickler(pickle.Pickler):
 def _reads_alike(domain: Domain[S, Any], before: object, state: S) -> bool:
     """Whether only what nobody reads changed, such as a value that was kept for the next time."""
     with suppress(Exception):
-        return _words(domain, pickle.loads(before)) == _words(domain, state)  # type: ignore[arg-type]
+        return _words(domain, _read(before, type(state))) == _words(domain, state)
     return False
+
+
+def _read(written: Any, kind: type[S]) -> S:  # noqa: ANN401 - likewise
+    """An object from its digest."""
+    if _how[kind] is not _marshalled_members or written[:1] == b"\x80":
+        made: S = pickle.loads(written)
+        return made
+    made = kind.__new__(kind)
+    vars(made).update(marshal.loads(written))
+    return made
