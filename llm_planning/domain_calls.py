@@ -78,8 +78,11 @@ async def simulated(domain: Domain[S, A], state: S, action: A, rng: Random) -> S
         return await stepped(domain, state, action, rng)
     repeated, twins = Repeated(domain, state, action), [twin_of(rng) for _ in range(times)]
     step = await stepped(domain, state, action, rng)
+    repeated.first(step)
     for twin in twins:
-        repeated.compare(step, await stepped(domain, state, action, twin))
+        before = twin.getstate()
+        again = await stepped(domain, state, action, twin)
+        repeated.again(again, drew=twin.getstate() != before)
     return step
 
 

@@ -114,7 +114,7 @@ _simulated: dict[type, int] = {}
 
 
 class Repeated(Generic[S, A]):
-    """A step that is taken several times.
+    """A simulated step that is taken several times, each time by the same draws of `rng`.
 
     Args:
         state: that all are taken from.
@@ -128,31 +128,35 @@ class Repeated(Generic[S, A]):
             **{f"{kind.__name__}.{name}": value for name, value in _generators(vars(domain))},
             **({} if module is None else dict(_generators(vars(module)))),
         }
-        self._places = list(map(_place_of, self._kept.values()))
 
-    def compare(self, step: Step[S], again: Step[S]) -> None:
+    def first(self, step: Step[S]) -> None:
+        """Notes the step that counts."""
+        self._step = step
+        self._places = _places_of(self._kept)
+
+    def again(self, step: Step[S], *, drew: bool) -> None:
         """Refuses a world whose step did two things, or whose chance a search would foresee.
 
         Args:
-            again: the step by the same draws.
+            drew: whether the step drew from `rng`.
 
         Raises:
             DomainError: names class and remedy.
         """
-        name = type(self._domain).__name__
-        for kept, generator, place in zip(
-            self._kept, self._kept.values(), self._places, strict=True
+        method = f"{type(self._domain).__name__}.step"
+        for kept, place in _places_of(self._kept).items():
+            if place != self._places[kept]:
+                raise DomainError(_drew(method, f"the generator {kept}"))
+        before, after = (
+            _places_of(dict(_generators({"state": state}))) for state in (self._state, step.state)
+        )
+        if after != before and not drew:
+            raise DomainError(_drew(method, "a generator in its state"))
+        if _differ(step[1:-1], self._step[1:-1]) or not _is_alike(
+            self._domain, step.state, self._step.state
         ):
-            if _place_of(generator) != place:
-                raise DomainError(_drew(f"{name}.step", f"the generator {kept}"))
-        carried = _generators({"state": step.state})
-        if carried and list(map(_place_of, dict(carried).values())) != [
-            _place_of(generator) for _, generator in _generators({"state": self._state})
-        ]:
-            raise DomainError(_drew(f"{name}.step", "a generator in its state"))
-        if _differ(step[1:-1], again[1:-1]) or not _is_alike(self._domain, step.state, again.state):
             raise DomainError(
-                f"{name}.step did two things with {quote(str(self._action))} in one state, by the "
+                f"{method} did two things with {quote(str(self._action))} in one state, by the "
                 "same draws of `rng`: draw all chance from `rng`, and change nothing in the world"
             )
 
@@ -187,15 +191,17 @@ _MOST_LOOKED_AT: Final = 500
 _DEEPEST: Final = 3
 
 
-def _place_of(generator: Any) -> bytes:  # noqa: ANN401 - of two libraries
-    return pickle.dumps(generator)
+def _places_of(generators: Mapping[str, Any]) -> dict[str, bytes | None]:
+    """How far each generator has come."""
+    return {name: _pickled(generator) for name, generator in generators.items()}
 
 
 def _drew(method: str, source: str) -> str:
+    ours = "Random(seed)" if method.endswith(".start") else "rng"
     return (
-        f"{method} drew from {source}, which is not `rng`: the same run comes out differently, or "
-        "a search foresees the draw. Draw from `rng` (docs/extending.md says how, also for "
-        "libraries that draw by themselves)"
+        f"{method} drew from {source}, which is not `{ours}`: the same run comes out differently, "
+        f"or a search foresees the draw. Draw from `{ours}`, or seed that generator from it each "
+        "time (docs/extending.md says how)"
     )
 
 
@@ -289,17 +295,38 @@ class _Asked:
 
 
 def _refuse_drawing(domain: Domain[Any, Any], method: str, call: Callable[[], object]) -> None:
-    """Refuses a world if a call of it draws from a global generator.
+    """Refuses a world if a call of it draws from a global generator that it has not seeded itself.
 
-    It seemed to. But other threads draw from them, too, such as the engine's.
+    It seemed to draw. But other threads draw from these generators, too, such as the engine's.
+
+    Args:
+        call: makes the call again, by the same draws of `rng`.
     """
-    drawn = elsewhere()
-    call()
-    now = elsewhere()
-    moved = [name for name, *places in zip(_NAMES, drawn, now, strict=True) if len({*places}) > 1]
-    if moved:
-        raise DomainError(_drew(f"{type(domain).__name__}.{method}", moved[0]))
+    import numpy as np
 
+    if (type(domain), method) in _seeding:
+        return
+    states = random.getstate(), np.random.get_state()
+    found: list[tuple[str, str]] = []
+    moved = [False, False]
+    for seed in range(2):
+        random.seed(seed)
+        np.random.seed(seed)
+        begun = elsewhere()
+        call()
+        moved = [place != at for place, at in zip(elsewhere(), begun, strict=True)]
+        found.append((repr(random.getstate()), str(_pickled(np.random.get_state()))))
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    for name, has_moved, one, other in zip(_NAMES, moved, *found, strict=True):
+        if has_moved and one != other:
+            raise DomainError(_drew(f"{type(domain).__name__}.{method}", name))
+    if any(moved):
+        _seeding.add((type(domain), method))
+
+
+_seeding: set[tuple[type, str]] = set()
+"""Methods that seed a global generator from what they are given, and then draw from it."""
 
 _NAMES: Final = ("Python's `random`", "`numpy.random`")
 

@@ -284,16 +284,47 @@ async def test_what_a_world_keeps_is_found_by_what_it_does():
         await run("uct", Counting(), simulations=3)
 
 
-async def test_draws_of_rng_and_of_a_library_that_is_put_back_are_fine():
-    class Library(Bets):
-        def draw(self, rng):
-            before = random.getstate()
-            random.seed(rng.getrandbits(64))
-            drawn = random.random()
-            random.setstate(before)
-            return drawn
+SEEDED = {
+    "python": lambda self, rng: (random.seed(rng.getrandbits(64)), random.random())[1],
+    "numpy": lambda self, rng: (np.random.seed(rng.getrandbits(32)), np.random.random())[1],
+    "own": lambda self, rng: (self.own.seed(rng.getrandbits(64)), self.own.random())[1],
+    "put back": lambda self, rng: put_back(rng),
+    "new": lambda self, rng: np.random.default_rng(rng.getrandbits(64)).random(),
+}
 
-    assert (await run("uct", Library(), simulations=30, moves=1)).plan in {("on",), ("back",)}
+
+def put_back(rng):
+    before = random.getstate()
+    random.seed(rng.getrandbits(64))
+    drawn = random.random()
+    random.setstate(before)
+    return drawn
+
+
+@pytest.mark.parametrize("draw", SEEDED)
+async def test_generators_that_a_step_seeds_from_rng_are_fine(draw):
+    class Seeding(Bets):
+        pass
+
+    Seeding.draw = SEEDED[draw]
+    random.seed(1)
+    np.random.seed(1)
+    plans = [(await run("uct", Seeding(), simulations=30, moves=1)).trace for _ in range(2)]
+    assert plans[0] == plans[1]
+    assert all(option["N"] for option in plans[0]["moves"][0]["options"])
+
+
+async def test_a_start_may_seed_a_global_generator():
+    class Shuffled(Places):
+        def start(self, seed):
+            random.seed(seed)
+            return random.randrange(2)
+
+    assert (await run("uct", Shuffled(), simulations=40)).success
+    begun = random.getstate()
+    with pytest.raises(DomainError, match=r"^Loud\.start drew from Python's `random`"):
+        await run("uct", type("Loud", (Places,), {"start": lambda *_: random.randrange(9)})())
+    assert random.getstate() != begun  # the first draw happened
 
 
 @pytest.mark.parametrize("draw", [random.random, lambda: os.urandom(8)[0] / 256])
