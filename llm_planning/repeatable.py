@@ -234,14 +234,15 @@ def _differ(one: object, other: object) -> bool:
 
 
 def _words(domain: Domain[S, Any], state: S) -> tuple[object, ...]:
-    """What a world says of a state; a coroutine says nothing here."""
+    """What a world says of a state; what a coroutine would say is like nothing else."""
     said: list[object] = []
     for tell in (domain.describe, domain.actions):
         words: Any = tell(state)
         if inspect.iscoroutine(words):
             words.close()
-            words = ""
-        said.append(words if isinstance(words, str) else tuple(map(str, words)))
+            said.append(object())
+        else:
+            said.append(words if isinstance(words, str) else tuple(map(str, words)))
     return tuple(said)
 
 

@@ -284,6 +284,21 @@ async def test_what_a_world_keeps_is_found_by_what_it_does():
         await run("uct", Counting(), simulations=3)
 
 
+async def test_a_state_that_differs_is_found_where_words_are_awaited():
+    class Drifting(Places):
+        steps = 0
+
+        async def describe(self, state):
+            return "somewhere"
+
+        async def step(self, state, action, rng):
+            self.steps += 1
+            return Step(self.steps, observation=state)
+
+    with pytest.raises(DomainError, match=r"^Drifting\.step did two things with 'on' in one state"):
+        await run("uct", Drifting(), simulations=3)
+
+
 SEEDED = {
     "python": lambda self, rng: (random.seed(rng.getrandbits(64)), random.random())[1],
     "numpy": lambda self, rng: (np.random.seed(rng.getrandbits(32)), np.random.random())[1],
