@@ -128,7 +128,8 @@ def check_step(domain: Domain[S, A], step: object) -> Step[S]:
 
 async def actions_of(domain: Domain[S, A], state: S) -> Sequence[A]:
     """Returns the possible actions of a state; see `check_actions`."""
-    return check_actions(domain, await settled(domain.actions(state)))
+    actions = unmoved(domain, "actions", partial(domain.actions, state))
+    return check_actions(domain, await settled(actions))
 
 
 def check_actions(domain: Domain[Any, A], actions: Sequence[A]) -> Sequence[A]:

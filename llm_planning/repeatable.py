@@ -332,11 +332,17 @@ _seeding: set[tuple[type, str]] = set()
 _NAMES: Final = ("Python's `random`", "`numpy.random`")
 
 
-def unmoved(domain: Domain[Any, Any], method: str, call: Callable[[], T]) -> T:
+def unmoved(
+    domain: Domain[Any, Any],
+    method: str,
+    call: Callable[[], T],
+    again: Callable[[], T] | None = None,
+) -> T:
     """Calls a method of a world, and makes sure that it drew from no global generator.
 
     Args:
-        call: the call; it does the same again.
+        call: the call.
+        again: the same, without a trace in what was given to it; by default the call.
 
     Raises:
         DomainError: it drew from one.
@@ -346,7 +352,7 @@ def unmoved(domain: Domain[Any, Any], method: str, call: Callable[[], T]) -> T:
     drawn = elsewhere()
     value = call()
     if elsewhere() != drawn:
-        _refuse_drawing(domain, method, call)
+        _refuse_drawing(domain, method, again or call)
     return value
 
 

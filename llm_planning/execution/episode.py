@@ -24,10 +24,11 @@ from llm_planning.domain_calls import (
     tests_goal,
     wrong_return,
 )
+from llm_planning.repeatable import digest_of, is_watched, refuse_changed
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from llm_planning.domain import Domain
 
@@ -99,6 +100,7 @@ class Episode(Generic[S, A]):
         self.milestones: dict[str, int | None] = {}
         self.draws = world_draws(seed)
         self._see = see
+        self._begun = self._digest()
 
     @classmethod
     async def begin(
@@ -126,8 +128,10 @@ class Episode(Generic[S, A]):
         """
         if self.over:
             raise RuntimeError(f"the episode is over, and {action} can no longer be done")
+        self._refuse_changed()
         step = await stepped(self.domain, self.state, action, self.draws)
         self.state = step.state
+        self._begun = self._digest()
         self.moves.append(Move(action, step, self.now))
         if (trace := tracing()) is not None:
             trace.execution(
@@ -142,6 +146,15 @@ class Episode(Generic[S, A]):
         await self._note_milestones()
         await self._look(step)
         return step
+
+    def _digest(self) -> Hashable | None:
+        return digest_of(self.state) if is_watched(self.domain) else None
+
+    def _refuse_changed(self) -> None:
+        """Refuses a domain of which another method than `step` changed the present state."""
+        if is_watched(self.domain):
+            readers = "describe, observe, actions, success or score"
+            refuse_changed(self.domain, readers, self.state, self._begun)
 
     async def close(self) -> None:
         """Ends the episode if nothing can be done any more, and nothing tells whether it is won."""

@@ -194,6 +194,23 @@ async def test_a_rollout_and_a_score_that_change_their_state_are_refused():
             await run("uct", world(), simulations=3)
 
 
+@pytest.mark.parametrize("reader", ["describe", "actions", "success"])
+async def test_a_method_that_only_reads_may_not_change_a_state(reader):
+    class Shuffling(Places):
+        made = staticmethod(lambda at: [at, 0])
+        at = staticmethod(lambda state: state[0])
+
+    def read(self, state):
+        state[1] += 1
+        return getattr(Places, reader)(self, state)
+
+    setattr(Shuffling, reader, read)
+    with pytest.raises(
+        DomainError, match=r"^Shuffling\..*(step|actions, success or score) changed"
+    ):
+        await run("uct", Shuffling(), simulations=3)
+
+
 class Colour(Enum):
     RED = 1
 
@@ -366,7 +383,21 @@ async def test_a_score_and_rollouts_that_draw_from_elsewhere_are_refused():
             step = super().step(state, action, rng)
             return step._replace(reward=random.random()) if state > 1 else step
 
-    for world, method in ((Scored, "score"), (Rolled, "rollout"), (Deep, "step")):
+    class Listed(Places):
+        def actions(self, state):
+            return random.sample(["on", "back"], 2)
+
+    class Believed(Places):
+        def belief(self, history, rng):
+            return random.randrange(3)
+
+    for world, method in (
+        (Scored, "score"),
+        (Rolled, "rollout"),
+        (Deep, "step"),
+        (Listed, "actions"),
+        (Believed, "belief"),
+    ):
         with pytest.raises(DomainError, match=rf"^{world.__name__}\.{method} drew from Python's"):
             await run("uct", world(), simulations=2)
 

@@ -45,7 +45,15 @@ from llm_planning.execution.decisions import Decision, best_edge, episode_outcom
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
 from llm_planning.planners.any_domain.settings import PuctSettings
-from llm_planning.repeatable import digest_of, elsewhere, is_watched, refuse_changed, taken, unmoved
+from llm_planning.repeatable import (
+    digest_of,
+    elsewhere,
+    is_watched,
+    refuse_changed,
+    taken,
+    twin_of,
+    unmoved,
+)
 from llm_planning.search import (
     Evaluation,
     ListedActions,
@@ -317,7 +325,10 @@ class DomainModel(ListedActions[S, A]):
 
     def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
         """Returns the known state, or draws s ~ b(history)."""
-        return self._hidden.belief(self.history, walk.rng) if self._hidden else self.state
+        if self._hidden is None:
+            return self.state
+        draw, rng = partial(self._hidden.belief, self.history), walk.rng
+        return unmoved(self.domain, "belief", partial(draw, rng), again=lambda: draw(twin_of(rng)))
 
     async def legal(self, state: S) -> Sequence[A]:
         """Returns the domain's actions."""
