@@ -272,6 +272,13 @@ class Domain(ABC, Generic[S, A]):
         """Whether a state lacks what was predicted; by default, whether the two differ."""
         return bool(predicted != state)
 
+    def worth_trying(self, then: S, state: S) -> bool:
+        """Whether what failed in the state `then` may succeed in another one.
+
+        By default, whether one of the two lacks something of the other.
+        """
+        return self.falls_short(then, state) or self.falls_short(state, then)
+
     def again(self, state: S, before: S, after: S) -> S | None:
         """The state after an action that once led from `before` to `after`; None if unknown.
 
