@@ -428,7 +428,11 @@ class Decomposes(Protocol[S_contra, A]):
     """Says what comes right before a subtask and judges subtasks, as DRIP plans."""
 
     def decompose(self, state: S_contra, subtask: A | None) -> Sequence[A]:
-        """The subtasks right before a subtask, or before the goal, in the order of their need."""
+        """The subtasks right before a subtask, or before the goal, in the order of their need.
+
+        Args:
+            state: the present one; s_0 for a question that does not describe it.
+        """
         ...
 
     def judge(self, state: S_contra, subtask: A, parent: A | None) -> Judged:
