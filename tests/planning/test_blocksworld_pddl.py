@@ -9,7 +9,7 @@ from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
 from llm_planning.environments.blocksworld.generator import problems
 from llm_planning.environments.blocksworld.pddl import hash_of, read_problems, write_problem
 from llm_planning.environments.blocksworld.pddl_problem import MOST_BLOCKS
-from llm_planning.environments.blocksworld.pddl_text import MOST_BYTES, PddlError
+from llm_planning.environments.pddl_text import MOST_BYTES, PddlError
 from llm_planning.settings import SettingsError
 from llm_planning.several import Several
 

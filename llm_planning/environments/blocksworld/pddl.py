@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from llm_base.files import at_home, read_regular
 from llm_planning.environments.blocksworld.blocks import goal_text, state_text
 from llm_planning.environments.blocksworld.pddl_problem import read_problem
-from llm_planning.environments.blocksworld.pddl_text import (
+from llm_planning.environments.pddl_text import (
     MOST_BYTES,
     PddlError,
     PddlFile,

@@ -15,8 +15,8 @@ from llm_base.quoting import quote
 from llm_planning.environments.blocksworld.blocks import TABLE, Blocks, Goal, Puzzle, fact_text
 from llm_planning.environments.blocksworld.goals import contradiction, definite, vague
 from llm_planning.environments.blocksworld.language import HELD
-from llm_planning.environments.blocksworld.pddl_text import quoted, refuse, words_of
 from llm_planning.environments.blocksworld.rules import DIALECT_RULES, RULES
+from llm_planning.environments.pddl_text import quoted, refuse, words_of
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llm_planning.environments.blocksworld.blocks import Dialect, Fact
-    from llm_planning.environments.blocksworld.pddl_text import Expression, PddlFile
     from llm_planning.environments.blocksworld.rules import RuleName
+    from llm_planning.environments.pddl_text import Expression, PddlFile
 
 MOST_BLOCKS: Final = 50
 """The most blocks of a problem: a model's answer is one of thousands of actions then."""
