@@ -74,7 +74,7 @@ class NameMatcher:
         vectors = await embed(list(spellings.values()))
         index = EmbeddingIndex(vectors.shape[1])
         index.add(spellings, vectors)
-        names = {spelling: name for name, spelling in reversed(spellings.items())}
+        names = {spelling: name for name, spelling in [*spellings.items()][::-1]}
         return cls(index, names, embed=embed)
 
     async def nearest(self, text: str) -> NameMatch:

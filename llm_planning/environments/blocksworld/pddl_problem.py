@@ -109,7 +109,7 @@ def read_problem(
     reader = _Facts(path, blocks, robots, predicates)
     facts = reader.facts(_changing(sections[":init"]), "start")
     name = next(words_of(sections.get(":domain", [])), "")
-    if file.domain is not None and name != (own := domain_name(file.domain)):
+    if name and file.domain is not None and name != (own := domain_name(file.domain)):
         refuse(path, f"it is of the domain {quote(name)}, and defines the domain {quote(own)}")
     definitions = [file.domain] if file.domain is not None else domains.get(name, ())
     if ":metric" in sections and not all(map(_costs_are_even, definitions)):

@@ -392,7 +392,7 @@ def _check_problem(problem: _Definition, *, of: _Definition) -> None:
         of_what, value = (fact[1:2], fact[2:]) if fact[:1] == ["="] else ([fact], [])
         if fact[:1] == ["not"]:
             of_what, value = fact[1:], ["not"]
-        if known.setdefault(str(of_what), value) != value:
+        if known.setdefault(" ".join(words_of(of_what)), value) != value:
             said = quoted(of_what)[1:-1]
             refuse(problem.file, f"(:init ...) contradicts itself: it says two things of {said}")
 
