@@ -728,6 +728,27 @@ REFUSED = [
         r"problem=.*: line 6: the section ':length' is none of a problem; .*known: :constraints",
     ),
     (GRIPPER, BALLS.replace("(:init", "(:init) (:init"), r"problem=.*: it has 2 sections \(:init"),
+    (GRIPPER, BALLS.replace("- hand", "- foot"), r"problem=.*: the type 'foot' is not declared$"),
+    (
+        GRIPPER.replace("(not (robot ?r))", "(not (robot ?r) (robot ?s))"),
+        BALLS,
+        r"domain=.*: \(not \(robot \?r\) \(robot \?s\)\) has 2 parts after not, not 1",
+    ),
+    (
+        LAMPS.replace("(lit ?e))))", "(lit ?e) (lit ?d))))"),
+        ROOM,
+        r"\(when .* has 3 parts after whe",
+    ),
+    (
+        LAMPS,
+        ROOM.replace("(not (lit ?d)))", "(lit ?d) (lit big))"),
+        r"has 3 parts after forall, not",
+    ),
+    (
+        ROADS,
+        TRIP.replace("(= (fuel van1) 3)", "(= (fuel van1) 3 4)"),
+        r"has 3 parts after =, not 2",
+    ),
     (
         ROADS.replace("(assign (fuel ?v) 5.5)", "(forall (?q - place) (increase (fuel ?v) 1))"),
         TRIP,

@@ -86,6 +86,13 @@ _REQUIREMENTS: Final = frozenset(
 
 _LOOKED_AT: Final = frozenset({":hierarchy", ":contingent"})
 
+_SHAPES: Final = {
+    **dict.fromkeys(("when", "forall", "exists", "imply", "="), 2),
+    **dict.fromkeys(("increase", "decrease", "assign"), 2),
+    "not": 1,
+}
+"""Word -> how many parts follow it; unified-planning leaves out those that are too many."""
+
 _UNKNOWN: Final = {
     "(either": "types that are one of several",
     "(:derived": "derived predicates",
@@ -336,6 +343,7 @@ def _check_domain(domain: _Definition) -> None:
         for word, times in Counter(words_of(fields.get(":parameters", []))).items():
             if times > 1 and word.startswith("?"):
                 refuse(domain.file, f"{action} has the parameter {word} {times} times: rename one")
+        _check_shapes(domain.file, section.parts)
         if why := _mistaken(fields.get(":effect", [])):
             refuse(domain.file, f"{action} has {why}")
 
@@ -365,6 +373,20 @@ def _mistaken(effect: Expression) -> str:
     return ""
 
 
+def _check_shapes(file: str, parts: Iterable[Expression]) -> None:
+    """Refuses conditions and effects with another number of parts than they can have."""
+    waiting = [*parts]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str) or not part:
+            continue
+        head, *after = part
+        most = _SHAPES.get(head) if isinstance(head, str) else None
+        if most is not None and len(after) != most:
+            refuse(file, f"{quoted(part)} has {len(after)} parts after {head}, not {most}")
+        waiting += part
+
+
 def _check_requirements(definition: _Definition) -> None:
     for word in words_of(definition.parts(":requirements")):
         if word not in _REQUIREMENTS:
@@ -382,6 +404,7 @@ def _check_problem(problem: _Definition, *, of: _Definition) -> None:
             f"it is of the domain {quoted(named)[1:-1] or 'of no name'}, and {of.file} defines "
             f"{of.name}: name a domain and a problem that belong together",
         )
+    _check_shapes(problem.file, (*problem.parts(":init"), *problem.parts(":goal")))
     known: dict[str, Expression] = {}
     for fact in _facts(problem):
         text = quoted(fact)
@@ -472,6 +495,8 @@ def _distinct(tokens: Sequence[Token]) -> list[Token]:
 def _unreadable(definition: _Definition, error: Exception) -> DomainError:
     why = printable(str(error).strip().partition("\n")[0]) or type(error).__name__
     why = why.partition(" Different elements of a problem")[0]
+    if isinstance(error, KeyError):
+        why = f"the type {why} is not declared"
     why = _PLACE.sub(lambda found: f" in line {found[1] or found[2]}", why)
     words = {word for section in definition.sections for _, word in section.tokens}
     for sign in _UNKNOWN:
