@@ -84,7 +84,7 @@ def build(
         complain(
             f"note: {sum(map(len, alike))} of {len(texts)} entries have the vector of another one, "
             f"as {encoder['name']} reads them alike: {named}"
-            + (f"; and {len(alike) - MOST_NAMED} times more" if alike[MOST_NAMED:] else "")
+            + (f"; and {len(alike) - MOST_NAMED} more" if alike[MOST_NAMED:] else "")
         )
     say(f"{out}: {len(index)} entries, {index.dimension} dimensions, {encoder['name']}")
 
