@@ -400,7 +400,9 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
             continue
         inside = path / TRACES if (path / TRACES).is_dir() else path
-        files = [file for file in sorted(inside.iterdir()) if file.name.endswith(_TRACE_FILES)]
+        files = [
+            file for file in sorted(inside.iterdir()) if file.name.lower().endswith(_TRACE_FILES)
+        ]
         if not files:
             raise UsageError(
                 f"--from-traces {path}: no {' or '.join(_TRACE_FILES)} is in it; name the folder "
