@@ -88,6 +88,7 @@ class Recipe:
         """The learning rate when a share of the training is over.
 
         Example:
+            >>> from llm_planning.distill.training import Recipe
             >>> recipe = Recipe(batches=100, rate=1.0, warmup=0.1, last=0.0)
             >>> [round(recipe.rate_at(share), 3) for share in (0.05, 0.1, 0.55, 1.0)]
             [0.5, 1.0, 0.5, 0.0]
