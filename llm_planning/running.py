@@ -243,8 +243,11 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
         if task is not None and task.cancelling():
             raise
         outcome = error
-    except (Exception, SystemExit) as error:
-        # Code of others may leave by `sys.exit`; the command and the other runs go on.
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # Code of others may leave by `sys.exit`, or raise what is no `Exception`; the command and
+        # the other runs go on.
         outcome = error
     trace = tracing()
     return PlannerRun(
