@@ -14,6 +14,7 @@ from llm_planning.commands.options import (
     JsonOption,
     VerboseOption,
     check_writable_folder,
+    name,
     named_path,
 )
 from llm_planning.endings import refusing
@@ -35,7 +36,10 @@ DomainArgument = Annotated[
     str, typer.Argument(metavar="DOMAIN", help="A name, or FILE.py:CLASS of your own.")
 ]
 ModelOption = Annotated[
-    str, typer.Option(help="A bundled model, a configuration, a folder, a hub id or a YAML file.")
+    str,
+    typer.Option(
+        parser=name, help="A bundled model, a configuration, a folder, a hub id or a YAML file."
+    ),
 ]
 RoleOption = Annotated[
     list[str],
