@@ -427,8 +427,8 @@ class Line(Domain):
         (
             "error",
             1,
-            "mine.py, line 25: LookupError: no way",
-            f"{OWN}: mine.py, line 25: LookupError: no way",
+            FAILED,
+            f"llm_planning.own_code.OwnCodeError: {FAILED}",
         ),
         ("SIGINT", 130, "interrupted; what was done until then is in trace.jsonl", "interrupted"),
         ("SIGTERM", 130, "interrupted; what was done until then is in trace.jsonl", "interrupted"),
