@@ -79,9 +79,13 @@ async def unexiting(work: Awaitable[T]) -> T:
         raise RuntimeError(describe_error(error)).with_traceback(error.__traceback__) from None
 
 
-def is_ours(error: BaseException) -> bool:
-    """Whether an error's class is one of this project's, and so its message is for users."""
-    return type(error).__module__.partition(".")[0] in _OURS
+def is_ours(thing: object) -> bool:
+    """Whether the class of a thing is one of this project's; the message of an error is for users.
+
+    Args:
+        thing: an error, or a domain.
+    """
+    return type(thing).__module__.partition(".")[0] in _OURS
 
 
 def locate_error(error: BaseException, names: Iterable[str]) -> str:

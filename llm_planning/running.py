@@ -18,6 +18,8 @@ from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.outcome import without_plan
 from llm_planning.own_code import OwnCodeError
+from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.planners.wording import check_wording
 from llm_planning.registry import (
     UnknownNameError,
     every_role,
@@ -91,6 +93,8 @@ class Prepared:
     async def _run_one(self, world: Domain[Any, Any], engines: Engines, seed: int) -> Outcome:
         """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
         check_goal(world)
+        theirs = self.spec.roles if self.spec.source or self.spec.name not in PLANNERS else ()
+        check_wording(world, theirs)
         traits = _told(world, "traits", world.traits())
         if world.no_plan:
             return without_plan(world.no_plan, traits)
