@@ -7,7 +7,12 @@ import inspect
 import json
 import time
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -45,7 +50,7 @@ from llm_planning.trace import tracing
 from llm_serving.errors import UnableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from llm_planning.events import Event
     from llm_planning.outcome import Outcome
@@ -72,8 +77,21 @@ class Prepared:
     task: str
     chosen: Chosen
 
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Domain[Any, Any] | Several]:
+        """Opens the domain, and at the end closes it if it can be closed.
+
+        Raises:
+            Exception: an error of the domain.
+        """
+        async with AsyncExitStack() as opened:
+            world: Any = self.domain.open(self.task, self.chosen.domain)
+            if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
+                world = await opened.enter_async_context(world)
+            yield await settled(world)
+
     async def run(self, engines: Engines, seed: int) -> Outcome:
-        """Opens the domain, plans, and closes the domain if it can be closed.
+        """Opens the domain, plans, and closes the domain.
 
         Args:
             seed: of every draw.
@@ -81,11 +99,7 @@ class Prepared:
         Raises:
             Exception: an error of the domain or of the planner.
         """
-        async with AsyncExitStack() as opened:
-            world: Any = self.domain.open(self.task, self.chosen.domain)
-            if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
-                world = await opened.enter_async_context(world)
-            world = await settled(world)
+        async with self.opened() as world:
             if isinstance(world, Several):
                 return await plan_each(world, lambda domain: self._run_one(domain, engines, seed))
             return await self._run_one(world, engines, seed)
