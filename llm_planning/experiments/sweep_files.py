@@ -19,6 +19,7 @@ from llm_planning.model_configs import comes_along, config_folder
 from llm_planning.names import remedy
 from llm_planning.own_code import code_file
 from llm_planning.settings import CODE_SETTINGS, WRITTEN_SETTINGS
+from llm_serving.errors import UnknownModelError
 from llm_serving.models import is_bundled_adapter, is_hub_id, names_folder
 
 if TYPE_CHECKING:
@@ -120,13 +121,14 @@ class Trust:
         Raises:
             UntrustedError: the model is a folder, or a hub id in no configuration of this project,
                 and the user does not trust it.
+            UnknownModelError: it can only be a folder, and there is none.
         """
         if comes_along(model):
             return
         if names_folder(model):
             self._check(model, f"the model {model} is a folder")
         elif "/" in model and not is_hub_id(model):
-            raise UntrustedError(
+            raise UnknownModelError(
                 f"the model {model} is a folder that does not exist: make it first, or run this "
                 "from the folder that has it"
             )
