@@ -42,7 +42,10 @@ OutOption = Annotated[
 ]
 MinutesOption = Annotated[
     float | None,
-    typer.Option(help="Time to teach, in minutes; 120 if --batches says nothing either."),
+    typer.Option(
+        help="Time to teach, in minutes, with the exams before and after it; 120 if --batches says "
+        "nothing either."
+    ),
 ]
 BatchesOption = Annotated[
     int | None,

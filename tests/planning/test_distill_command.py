@@ -207,6 +207,7 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
 )
 def test_what_is_not_possible_is_refused_in_one_line(arguments, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("llm_planning.commands.distill_teaching._student", None)  # not opened
     ended = invoke("distill", *arguments)
     assert ended.exit_code == 2
     assert says in ended.stderr
