@@ -18,6 +18,7 @@ import os
 import re
 import sys
 import traceback
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -105,6 +106,27 @@ def locate_error(error: BaseException, names: Iterable[str]) -> str:
         return describe_error(error)
     file, module, number = theirs[-1]
     return f"{files.get(file, module)}, line {number}: {describe_error(error)}"
+
+
+@contextmanager
+def telling_own_lines(*names: str) -> Iterator[None]:
+    """Adds the file and the line to errors that a user's own code raises.
+
+    Args:
+        names: FILE.py:NAME, or names of other forms, which have no such code.
+
+    Raises:
+        OwnCodeError: code in one of the files raised an error of a class that is not ours.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        files = _own_files(names)
+        if is_ours(error) or all(file not in files for file, *_ in _lines_of(_as_raised(error))):
+            raise
+        raise OwnCodeError(locate_error(error, names)) from error
 
 
 def _lines_of(error: BaseException) -> list[tuple[str, str | None, int]]:

@@ -125,11 +125,13 @@ def measure(
     from llm_planning.experiments.role_measures import rates, rates_file, read_measures
     from llm_planning.experiments.runs import result_record
     from llm_planning.interrupts import heard_while_loading
+    from llm_planning.own_code import telling_own_lines
     from llm_planning.registry import find_domain
     from llm_planning.running import REFUSALS
     from llm_serving.errors import EngineConfigError
 
     with (
+        telling_own_lines(domain),
         refusing(*REFUSALS, TargetError, EngineConfigError),
         heard_while_loading(),
         SafeConsole(stderr=True).waiting("making questions"),

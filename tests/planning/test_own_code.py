@@ -346,3 +346,33 @@ def test_a_file_that_fails_is_told_with_the_line(tmp_path):
         OwnCodeError, match=r"bad\.py fails: KeyError: 'gone' \(.*/beside\.py, line 2"
     ):
         load_own(f"{tmp_path / 'bad.py'}:Walk")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "roles measure mine.py:Mine --model none --questions 2 --ledger ledger",
+        "distill mine.py:Mine --out out --batches 1",
+        "distill mine.py:Mine --export questions.jsonl --questions 2",
+        "run uct --domain mine.py:Mine --model none --set simulations=2",
+    ],
+)
+def test_every_command_tells_the_line(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("""\
+from llm_planning import Domain, Step
+class Mine(Domain):
+    goal = "Fail."
+    start = lambda self, seed: 0
+    describe = lambda self, state: str(state)
+    actions = lambda self, state: ("a", "b")
+    feasible = lambda self, state, action: None
+    success = lambda self, state: state > 2
+    def step(self, state, action, rng):
+        return Step({}["gone"])
+    def advise(self, state):
+        return {}["gone"]
+""")
+    assert refused(*command.split(), code=1).endswith(
+        f"mine.py, line {10 if 'run' in command else 12}: KeyError: 'gone'"
+    )
