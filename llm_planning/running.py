@@ -22,9 +22,8 @@ from llm_planning.domain_calls import settled, wrong_return
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.outcome import without_plan
-from llm_planning.own_code import OwnCodeError
+from llm_planning.own_code import OwnCodeError, is_ours
 from llm_planning.planners.catalogue import PLANNERS
-from llm_planning.planners.wording import check_wording
 from llm_planning.registry import (
     UnknownNameError,
     every_role,
@@ -107,8 +106,11 @@ class Prepared:
     async def _run_one(self, world: Domain[Any, Any], engines: Engines, seed: int) -> Outcome:
         """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
         check_goal(world)
-        theirs = self.spec.roles if self.spec.source or self.spec.name not in PLANNERS else ()
-        check_wording(world, theirs)
+        if world.wording and not is_ours(world):
+            from llm_planning.planners.wording import check_wording
+
+            theirs = self.spec.source or self.spec.name not in PLANNERS
+            check_wording(world, self.spec.roles if theirs else ())
         traits = _told(world, "traits", world.traits())
         if world.no_plan:
             return without_plan(world.no_plan, traits)

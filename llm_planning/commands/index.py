@@ -13,7 +13,7 @@ import typer
 from llm_base.files import TargetError, check_target, parse_json, read_regular
 from llm_base.lines import lines_in
 from llm_base.quoting import printable, quote
-from llm_planning.commands.options import MOST, CacheOption, JsonOption, named_path
+from llm_planning.commands.options import MOST, CacheOption, JsonOption, name, named_path
 from llm_planning.endings import refusing
 
 app = typer.Typer(help="Build and search an index of texts by meaning.")
@@ -21,7 +21,9 @@ app = typer.Typer(help="Build and search an index of texts by meaning.")
 FileArgument = Annotated[Path, typer.Argument(parser=named_path, help="A text per line; .jsonl.")]
 IndexArgument = Annotated[Path, typer.Argument(parser=named_path, help="File of an index.")]
 OutOption = Annotated[Path, typer.Option(metavar="INDEX", parser=named_path, help="File to write.")]
-ModelOption = Annotated[str | None, typer.Option(help="A sentence encoder: name, folder or id.")]
+ModelOption = Annotated[
+    str | None, typer.Option(parser=name, help="A sentence encoder: name, folder or id.")
+]
 CountOption = Annotated[int, typer.Option("-k", min=1, max=MOST, help="Results per text.")]
 TextsArgument = Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to look for.")]
 

@@ -121,18 +121,20 @@ class Trust:
         Raises:
             UntrustedError: the model is a folder, or a hub id in no configuration of this project,
                 and the user does not trust it.
-            UnknownModelError: it can only be a folder, and there is none.
+            UnknownModelError: likewise, and it can only be a folder, but there is none.
         """
         if comes_along(model):
             return
         if names_folder(model):
             self._check(model, f"the model {model} is a folder")
+        elif model in self.names:
+            return
         elif "/" in model and not is_hub_id(model):
             raise UnknownModelError(
                 f"the model {model} is a folder that does not exist: make it first, or run this "
                 "from the folder that has it"
             )
-        elif model not in self.names:
+        else:
             here = " and is no folder here" if "/" in model else ""
             raise _untrusted(f"the model {model} does not come with this program{here}", model)
 

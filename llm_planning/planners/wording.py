@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from llm_base.quoting import quote
 from llm_planning.domain import DomainError
 from llm_planning.names import remedy
-from llm_planning.own_code import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -42,8 +41,8 @@ def known_blocks() -> Mapping[str, frozenset[str]]:
 def check_wording(domain: Domain[Any, Any], asked: Collection[str] = ()) -> None:
     """Makes sure that planners ask every question of a `wording`, with every block of it.
 
-    One wording may serve several planners, so it may say more than one of them reads. That of a
-    domain of this project is right.
+    One wording may serve several planners, so it may say more than one of them reads. Those of this
+    project's domains are checked by a test.
 
     Args:
         asked: further questions beside the domain's own, such as those of a planner that is not of
@@ -52,8 +51,6 @@ def check_wording(domain: Domain[Any, Any], asked: Collection[str] = ()) -> None
     Raises:
         DomainError: names what nothing reads, and what there is instead.
     """
-    if not domain.wording or is_ours(domain):
-        return
     known = known_blocks()
     asked = {*asked, *(lesson.role.name for lesson in domain.lessons)}
     for question, text in domain.wording.items():
