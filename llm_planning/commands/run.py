@@ -96,7 +96,8 @@ def run(
 
     Exits with 0 when the planner ran to its end, whether or not its plan reaches the goal; with 1
     when the model, the engine, a game, a saved file or code of your own failed; with 2 for a name
-    or a setting that does not exist or is not possible; with 130 when interrupted.
+    or a setting that does not exist or is not possible; with 130 when interrupted. With --trace, a
+    run that is broken off leaves what was done until then.
     """
     if list_:
         from llm_planning.commands.run_list import print_list
