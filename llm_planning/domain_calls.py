@@ -181,7 +181,7 @@ def wrong_return(domain: object, method: str, value: object, wanted: str) -> Dom
     """The error of a domain's method that returned something else than it has to.
 
     Example:
-        >>> from llm_planning.domain import wrong_return
+        >>> from llm_planning.domain_calls import wrong_return
         >>> str(wrong_return("a world", "feasible", True, "a text or None"))
         'str.feasible returned True, not a text or None: docs/extending.md says what it returns'
     """

@@ -15,7 +15,7 @@ import typer
 from llm_base.files import TargetError, check_target, parse_json, read_regular
 from llm_base.lines import lines_in
 from llm_base.quoting import printable, quote
-from llm_planning.commands.options import MOST, CacheOption, JsonOption, named_path
+from llm_planning.commands.options import MOST, CacheOption, JsonOption, name, named_path
 from llm_planning.endings import UsageError, refusing
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ FileArgument = Annotated[
 ]
 IndexArgument = Annotated[Path, typer.Argument(parser=named_path, help="File of an index.")]
 OutOption = Annotated[Path, typer.Option(metavar="INDEX", parser=named_path, help="File to write.")]
-ModelOption = Annotated[str | None, typer.Option(help="A sentence encoder: name, folder or id.")]
+ModelOption = Annotated[
+    str | None, typer.Option(parser=name, help="A sentence encoder: name, folder or id.")
+]
 CountOption = Annotated[int, typer.Option("-k", min=1, max=MOST, help="Results per text.")]
 TextsArgument = Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to look for.")]
 

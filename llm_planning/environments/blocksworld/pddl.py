@@ -124,6 +124,7 @@ def write_problem(puzzle: Puzzle) -> str:
 
     Example:
         >>> from llm_planning.environments.blocksworld.blocks import Blocks, Goal, Puzzle
+        >>> from llm_planning.environments.blocksworld.pddl import write_problem
         >>> start = Blocks.of({"a": "b", "b": "table"})
         >>> print(write_problem(Puzzle("little", start, Goal((("b", "a"),)))))
         (define (problem blocks-little)
