@@ -162,8 +162,8 @@ def test_a_task_that_cannot_be_opened_fails_its_own_trials_alone(tmp_path):
     grid = {"model": "none", "domain": "mixed.py:Mixed", "tasks": "all", "planners": ["uct"]}
     (tmp_path / "sweep.yaml").write_text(json.dumps({**grid, "name": "one", "seeds": 2}))
     result = invoke("sweep", "run", "sweep.yaml", "--trust", "mixed.py", "--out", "out")
-    assert result.exit_code == 1
-    assert "2 done and 2 failed" in " ".join(result.stderr.split())
+    assert result.exit_code == 0
+    assert "2 done and 2 failed" in result.stdout
     settings = {"settings": {"domain.wall": [False, True]}}
     (tmp_path / "sweep.yaml").write_text(json.dumps({**grid, **settings, "name": "two"}))
     assert ended("sweep", "run", "sweep.yaml", "--trust", "mixed.py", "--out", "new") == 1
