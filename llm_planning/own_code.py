@@ -60,11 +60,24 @@ class CodeSource:
 
 
 def describe_error(error: BaseException) -> str:
-    """The type of an error of a user's own code, with its message unless that fails itself."""
+    """The type of an error of a user's own code, with its message unless that fails itself.
+
+    Of a group, also its first error.
+
+    Example:
+        >>> describe_error(ExceptionGroup("of two tasks", [ValueError("no"), KeyError("door")]))
+        'ExceptionGroup: of two tasks (2 sub-exceptions), the first ValueError: no'
+    """
+    name = type(error).__name__
     try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:
-        return type(error).__name__
+        described = f"{name}: {error}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        described = name
+    if isinstance(error, BaseExceptionGroup):
+        return f"{described}, the first {describe_error(error.exceptions[0])}"
+    return described
 
 
 async def unexiting(work: Awaitable[T]) -> T:
@@ -87,19 +100,38 @@ def is_ours(error: BaseException) -> bool:
 def locate_error(error: BaseException, names: Iterable[str]) -> str:
     """`describe_error` behind the place in a user's own code where the error was raised.
 
-    The place is the last line in a file of the names, as FILE has it there; without one, the last
-    line anywhere, with its module. An error that crossed a process has no place.
+    The place is the last line in a file of the names, as FILE has it there, of the error, else of
+    what caused it; without one, the last line anywhere, with its module. An error that crossed a
+    process has no place. Of a group, the place is that of its first error.
     """
     files = {str(code_file(name)): name.rpartition(":")[0] for name in names}
-    lines = [
+    places = [_lines_of(part) for part in _chain(error)]
+    theirs = (line for lines in places for line in reversed(lines) if line[0] in files)
+    anywhere = (line for lines in places for line in reversed(lines))
+    line = next(theirs, None) or next(anywhere, None)
+    if line is None:
+        return describe_error(error)
+    file, module, number = line
+    return f"{files.get(file, module)}, line {number}: {describe_error(error)}"
+
+
+def _lines_of(error: BaseException) -> list[tuple[str, str | None, int]]:
+    """The file, the module and the number of each line of an error's traceback."""
+    return [
         (frame.f_code.co_filename, frame.f_globals.get("__name__"), number)
         for frame, number in traceback.walk_tb(error.__traceback__)
     ]
-    theirs = [line for line in lines if line[0] in files] or lines
-    if not theirs:
-        return describe_error(error)
-    file, module, number = theirs[-1]
-    return f"{files.get(file, module)}, line {number}: {describe_error(error)}"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error, the first of its group, and what caused it; each once."""
+    chain: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in chain:
+        chain.append(following)
+        group = isinstance(following, BaseExceptionGroup)
+        following = following.exceptions[0] if group else following.__cause__
+    return chain
 
 
 def code_file(name: str) -> Path | None:

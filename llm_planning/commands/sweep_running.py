@@ -24,7 +24,7 @@ from llm_planning.experiments.local_pool import prepare_trial
 from llm_planning.experiments.progress_file import ProgressFile
 from llm_planning.experiments.provenance import collect_provenance
 from llm_planning.experiments.trial import Trial
-from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c
+from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c, was_interrupted
 from llm_planning.own_code import is_ours
 
 if TYPE_CHECKING:
@@ -114,9 +114,14 @@ def carry_out(
                     retries=sweep["retries"],
                     watch=watch,
                 )
-    except KeyboardInterrupt as interrupt:
+                if left := len(trials) - len(ledger.finished()):
+                    trials_left = f"{left} of {len(trials)} trials"
+                    raise StoppedError(f"the sweep ended, but {trials_left} left no result")
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
         recorded = _recorded(folder)
-        raise KeyboardInterrupt(recorded and f"{recorded}{going_on}") from interrupt
+        raise KeyboardInterrupt(recorded and f"{recorded}{going_on}") from error
     return progress
 
 

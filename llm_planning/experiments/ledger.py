@@ -38,6 +38,7 @@ from llm_planning.experiments.ledger_files import (
     explaining,
 )
 from llm_planning.experiments.trial import KeptResult, Trial, limited, with_utf8
+from llm_planning.own_code import describe_error
 from llm_planning.trace_file import TraceError
 from llm_planning.trace_tree import repeatable_fields
 
@@ -269,7 +270,9 @@ class Ledger:
             raise LedgerError(f"the ledger {self._file} was opened for reading: resume the sweep")
         try:
             content, trace = KeptResult.encode(result), result.trace_lines()
-        except (TypeError, ValueError, RecursionError) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # what a planner leaves may be of any class
             raise UnkeepableResultError(
                 f"the planner {result.trial.planner} left a result that cannot be kept "
                 f"({_reason(error)}): its plan, metrics and trace must be JSON values of a few "
@@ -515,8 +518,10 @@ class Ledger:
                 raise damaged(self._file, first_fault(error, names)) from error
 
 
-def _reason(error: Exception) -> str:
-    return first_fault(error) if isinstance(error, ValidationError) else str(error)
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return first_fault(error)
+    return str(error) if isinstance(error, TypeError | ValueError) else describe_error(error)
 
 
 def _prompts_of(result: TrialResult) -> Iterator[tuple[str, str, str, str]]:
