@@ -129,8 +129,10 @@ def _chain(error: BaseException) -> list[BaseException]:
     following: BaseException | None = error
     while following is not None and following not in chain:
         chain.append(following)
-        group = isinstance(following, BaseExceptionGroup)
-        following = following.exceptions[0] if group else following.__cause__
+        if isinstance(following, BaseExceptionGroup):
+            following = following.exceptions[0]
+        else:
+            following = following.__cause__
     return chain
 
 
