@@ -5,7 +5,8 @@ that the user wrote on the command line or trusts in the file of a sweep.
 
 The file is imported under its own name, with its folder at the end of Python's path. Modules that
 it imports from its folder belong to it and are hashed with it; the `import` statements show which
-they are. Modules from outside the folder are not hashed, nor are those that `importlib` imports.
+they are. Modules from outside the folder are not hashed. What else the code reads from its folder,
+modules that `importlib` imports among it, is noted by `data_files`.
 """
 
 from __future__ import annotations
@@ -23,19 +24,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llm_base.files import read_regular
+from llm_planning.data_files import OURS, changed_files, files_read, watch
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
 T = TypeVar("T")
 
 _NAME = re.compile(r"(?P<file>.+\.py):(?P<member>[A-Za-z_]\w*)")
-
-# Errors of these packages are meant for users. They never belong to a user's file, even one in the
-# root of this project's sources.
-_OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels", "llm_base"})
 
 _LONGEST = 1 << 24
 """Bytes of a Python file, at most."""
@@ -94,7 +92,7 @@ async def unexiting(work: Awaitable[T]) -> T:
 
 def is_ours(error: BaseException) -> bool:
     """Whether an error's class is one of this project's, and so its message is for users."""
-    return type(error).__module__.partition(".")[0] in _OURS
+    return type(error).__module__.partition(".")[0] in OURS
 
 
 def locate_error(error: BaseException, names: Iterable[str]) -> str:
@@ -207,14 +205,38 @@ def _digest(file: Path, tree: Mapping[Path, bytes]) -> str:
 _ran: dict[Path, dict[Path, bytes]] = {}
 """Folder -> the files that belong to those of it that were run, with the contents that were run."""
 
+_data: dict[Path, dict[str, str]] = {}
+"""Folder -> what `read_at_import` returns."""
+
+
+def read_at_import(names: Iterable[str]) -> dict[str, str]:
+    """What the files of names read from their folders while they were run, with the hash of each.
+
+    Args:
+        names: of planners and domains; those of another form are passed over.
+    """
+    folders = dict.fromkeys(file.parent for name in names if (file := code_file(name)))
+    return {path: sha for folder in folders for path, sha in _data.get(folder, {}).items()}
+
+
+def changed_since(files: Sequence[str]) -> OwnCodeError:
+    """The error of a sweep whose own code, or what it reads, is no longer what it was."""
+    are, they, them = ("is", "it", "it") if len(files) == 1 else ("are", "they", "them")
+    return OwnCodeError(
+        f"{' and '.join(files)} {are} not what {they} {'was' if are == 'is' else 'were'} when the "
+        f"sweep began: put {them} back, or begin the sweep anew in another folder"
+    )
+
 
 def _run(file: Path, tree: dict[Path, bytes]) -> ModuleType:
     """The module of a file, run once as long as nothing that belongs to it changes."""
     known = _ran.setdefault(file.parent, {})
     edited = any(tree.get(path, content) != content for path, content in known.items())
+    edited = edited or bool(changed_files(_data.get(file.parent, {})))
     gone = not all(map(os.path.isfile, known))
     if edited or gone or (file in known and not tree.keys() <= known.keys()):
-        _forget(known)  # all of the folder, as its modules may have imported each other
+        # All of the folder, as its modules may have imported each other.
+        _forget([*known, *map(Path, map(os.path.abspath, _data.pop(file.parent, ())))])
         known.clear()
     if file in known and file.stem in sys.modules:
         return sys.modules[file.stem]
@@ -224,8 +246,10 @@ def _run(file: Path, tree: dict[Path, bytes]) -> ModuleType:
     if (folder := str(file.parent)) not in sys.path:
         sys.path.append(folder)
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # it is somebody's folder
+    watch(file.parent, tree)
     try:
-        module = sys.modules.get(file.stem) or _executed(file)
+        with files_read() as read:
+            module = sys.modules.get(file.stem) or _executed(file)
         if _tree(file) != tree:
             raise OwnCodeError(f"{file} was changed while it was run: run the command again")
     except BaseException as error:
@@ -236,6 +260,7 @@ def _run(file: Path, tree: dict[Path, bytes]) -> ModuleType:
     finally:
         sys.dont_write_bytecode = before
     known |= tree
+    _data.setdefault(file.parent, {}).update(read.hashes())
     return module
 
 
@@ -298,7 +323,7 @@ def _gather(file: Path, folder: Path, tree: dict[Path, bytes]) -> None:
     for module in _imported(parsed, file.parent.relative_to(folder)):
         place = folder.joinpath(*module)
         for candidate in (place.with_suffix(".py"), place / "__init__.py"):
-            if module and module[0] not in _OURS and os.path.isfile(candidate):
+            if module and module[0] not in OURS and os.path.isfile(candidate):
                 _gather(candidate, folder, tree)
 
 

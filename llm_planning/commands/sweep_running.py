@@ -8,6 +8,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from llm_base.terminal import SafeConsole, complain
+from llm_planning.data_files import changed_files
 from llm_planning.endings import UsageError
 from llm_planning.experiments.display import Display
 from llm_planning.experiments.executors import (
@@ -25,7 +26,7 @@ from llm_planning.experiments.progress_file import ProgressFile
 from llm_planning.experiments.provenance import collect_provenance
 from llm_planning.experiments.trial import Trial
 from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c, was_interrupted
-from llm_planning.own_code import is_ours
+from llm_planning.own_code import changed_since, is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,6 +103,8 @@ def carry_out(
                 ProgressFile(folder) as file,
                 _telling_what_is_recorded(folder, going_on),
             ):
+                if changed := changed_files(ledger.files):
+                    raise changed_since(changed)
 
                 def watch(progress: Progress) -> None:
                     display(progress)

@@ -38,7 +38,7 @@ from llm_planning.experiments.ledger_files import (
     explaining,
 )
 from llm_planning.experiments.trial import KeptResult, Trial, limited, with_utf8
-from llm_planning.own_code import describe_error
+from llm_planning.own_code import changed_since, describe_error
 from llm_planning.trace_file import TraceError
 from llm_planning.trace_tree import repeatable_fields
 
@@ -92,6 +92,7 @@ _WHOLE_TRIAL = TypeAdapter(Trial)
 _TRIAL = TypeAdapter(tuple[_Sha256, Json[Trial]], config=_STRICT)
 _ATTEMPT = TypeAdapter(tuple[_Sha256, Json[_Attempt]], config=_STRICT)
 _ID = TypeAdapter(tuple[str], config=_STRICT)
+_FILES = TypeAdapter(tuple[Json[dict[str, str]]], config=_STRICT)
 _PROVENANCE = TypeAdapter(tuple[str, Json[dict[str, Any]]], config=_STRICT)
 _PROMPT = TypeAdapter(tuple[str, str, str, str, str], config=_STRICT)
 _RESULT = TypeAdapter(
@@ -259,6 +260,7 @@ class Ledger:
         Raises:
             UnkeepableResultError: the result holds a value that is not JSON, or is too large.
             LedgerError: the disk does not take it, or the ledger is open for reading only.
+            OwnCodeError: a file that the user's own code reads is another one for this result.
             ValueError: the trial is not in this sweep or has a row, or `attempt` is not its next.
         """
         trial = self._numbers.get(result.trial.key)
@@ -278,6 +280,7 @@ class Ledger:
                 f"({_reason(error)}): its plan, metrics and trace must be JSON values of a few "
                 "megabytes at most"
             ) from error
+        self._refuse_changed(result.files)
         with self._turn, explaining(self._file):
             self._refuse_repeated(trial, attempt)
             if not final:
@@ -342,6 +345,19 @@ class Ledger:
                 trace=None if sha256 is None else self._traces.path(key),
                 trace_sha256=sha256,
             )
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """What a user's own code read for the attempts, from the working directory -> its hash."""
+        found: dict[str, str] = {}
+        for table in ("results", "failed_attempts"):
+            for (files,) in self._read(
+                _FILES,
+                f"SELECT DISTINCT json_extract(content, '$.files') AS files FROM {table} "
+                "WHERE files IS NOT NULL",
+            ):
+                found |= files
+        return found
 
     def read_events(self, row: LedgerRow) -> list[Event]:
         """All events of a trial's trace; none if the trial left no trace.
@@ -478,6 +494,14 @@ class Ledger:
             "name another folder with --out (a model's YAML file and own code that are edited make "
             "other trials)"
         )
+
+    def _refuse_changed(self, files: Mapping[str, str]) -> None:
+        if not files:
+            return
+        changed = [path for path, sha256 in files.items() if self.files.get(path, sha256) != sha256]
+        if changed:
+            raise changed_since(changed)
+        self.files.update(files)
 
     def _refuse_repeated(self, trial: int, attempt: int) -> None:
         ((rows, failed),) = self._connection.execute(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -475,3 +476,94 @@ def test_domains_are_swept_like_anything_else(mine):
     ]
     assert prepare_trial(trials[-1]).domain.name == "more.py:Long"
     assert trials[0].source != trials[-1].source
+
+
+READING = """
+    import importlib
+    import json
+    import subprocess
+    from pathlib import Path
+
+    import world
+
+    HERE = Path(__file__).parent
+    LENGTH = int((HERE / "length.txt").read_text())
+    later = importlib.import_module("later")
+
+
+    class Reading(world.Line):
+        def __init__(self, task: str = "right", pause: float = 0.0):
+            super().__init__(task, length=LENGTH)
+            table = HERE / "tables" / f"{task}.json"
+            self.table = json.loads(table.read_text()) if table.exists() else None
+
+        def start(self, seed):
+            for name in ("log", "made"):
+                with open(name, "a") as file:
+                    file.write("x")
+                (HERE / name).read_text()
+            subprocess.run(["sh", "-c", "date +%N > theirs"])
+            (HERE / "theirs").read_text()
+            return 0
+"""
+
+
+@pytest.fixture
+def reading(mine):
+    """A world that reads files when it is imported, constructed and begun."""
+    (mine / "tables").mkdir()
+    write(mine, reading_py=READING, later_py="X = 1", length_txt="3", log_txt="")
+    for name in ("log", "made", "theirs"):
+        (mine / name).write_text("of an earlier run")
+    for task in ("right", "left"):
+        (mine / "tables" / f"{task}.json").write_text("[1]")
+    load(domain="reading.py:Reading", seeds=1, retries=0)
+    time.sleep(0.02)  # a file system may keep time in steps of some milliseconds
+    return mine
+
+
+def test_a_ledger_has_results_of_one_content_of_each_file_that_its_code_reads(reading):
+    printed_by_process("sweep", "run", "sweep.yaml", *TRUSTED)
+    folder = reading / "sweeps" / "sweep"
+    with Ledger.open(folder) as ledger:
+        read = {row.result.trial.task: set(row.result.files) for row in ledger.rows()}
+    first = {"length.txt", "later.py"}
+    assert read == {task: {*first, f"tables/{task}.json"} for task in ("right", "left")}
+    for name in ("length.txt", "later.py", "tables/left.json"):
+        path = reading / name
+        before = path.read_text()
+        path.write_text(f"{before} ")
+        for again in (("run", "sweep.yaml"), ("resume", folder)):
+            line = printed("sweep", *again, *TRUSTED, code=1)
+            assert line.startswith(
+                f"error: {name} is not what it was when the sweep began: put it back, or begin the "
+                "sweep anew in another folder; 2 of 2 trials are recorded"
+            )
+        path.write_text(before)
+    assert "all 2 trials finished" in printed("sweep", "resume", folder, *TRUSTED)
+
+
+def test_a_file_that_is_read_later_must_not_change_while_the_sweep_runs(reading):
+    engines = Engines(EncoderEngine())
+    right, left = load().trials
+    first = asyncio.run(run_trial(right, engines))
+    assert first.files.keys() >= {"length.txt", "tables/right.json"}
+    (reading / "tables" / "right.json").write_text("[2]")
+    again = asyncio.run(run_trial(right, engines))
+    assert again.files["tables/right.json"] != first.files["tables/right.json"]
+    with Ledger.create(reading / "out", load().to_json(), {}) as ledger:
+        ledger.record(first, attempt=1, final=True)
+        with pytest.raises(OwnCodeError, match=r"^tables/right\.json is not what it was"):
+            ledger.record(replace(again, trial=left), attempt=1, final=True)
+        assert len(ledger.finished()) == 1
+
+
+def test_code_is_run_anew_when_what_it_read_has_changed(reading):
+    engines = Engines(EncoderEngine())
+    first = asyncio.run(run_trial(load().trials[0], engines))
+    (reading / "length.txt").write_text("5")
+    time.sleep(0.02)
+    again = asyncio.run(run_trial(load().trials[0], engines))
+    ends = [abs(result.metrics["end"]) for result in (first, again)]
+    assert ends == [3, 5]
+    assert first.files["length.txt"] != again.files["length.txt"]
