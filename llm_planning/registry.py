@@ -262,7 +262,8 @@ def spec_of(
         domain: Domain[Any, Any] = make(task=task, **options) if takes_task else make(**options)
         return domain
 
-    if isinstance(kind.tasks, str) or (len(kind.tasks) > 1 and not takes_task):
+    # Without an order, nothing is the first task, which is the default.
+    if isinstance(kind.tasks, str | set | frozenset) or (len(kind.tasks) > 1 and not takes_task):
         raise DomainError(
             f"{name}: {kind.__name__}.tasks is {quote(kind.tasks)}: give a tuple of texts, and "
             "the constructor a parameter `task` that takes one of them"

@@ -478,6 +478,51 @@ def test_domains_are_swept_like_anything_else(mine):
     assert trials[0].source != trials[-1].source
 
 
+CARRY = """
+    from llm_planning import Domain, Step
+
+    THINGS = frozenset({"apple", "book", "cup", "dish", "egg", "fork", "glove"})
+
+
+    class Carry(Domain):
+        goal = "Carry three things."
+
+        def start(self, seed):
+            return frozenset()
+
+        def describe(self, held):
+            return f"You hold {', '.join(held) or 'nothing'}."
+
+        def actions(self, held):
+            return list(THINGS - held) if len(held) < 5 else []
+
+        def step(self, held, action, rng):
+            return Step(held | {action}, done=len(held) == 4)
+"""
+
+
+def test_a_command_plans_the_same_each_time_though_a_world_lists_a_set(mine):
+    write(mine, carry_py=CARRY)
+    load(planners="uct", domain="carry.py:Carry", settings={"simulations": 2})
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    plans = []
+    for number, environment in enumerate([{}, {}, {"PYTHONHASHSEED": "5"}]):
+        out = mine / f"out{number}"
+        ended = subprocess.run(
+            command("sweep", "run", "sweep.yaml", *TRUSTED, "--out", out),
+            env={**inherited, **environment},
+            capture_output=True,
+            check=False,
+        )
+        assert ended.returncode == 0
+        with Ledger.open(out) as ledger:
+            plans.append([row.result.plan for row in ledger.rows()])
+            (made,) = ledger.provenances.values()
+        assert made["hash_seed"] == environment.get("PYTHONHASHSEED", "0")
+    assert plans[0] == plans[1]
+    assert len({plans[0][0], plans[2][0]}) == 2
+
+
 READING = """
     import importlib
     import json
