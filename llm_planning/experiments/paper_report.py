@@ -458,7 +458,9 @@ def measured_text(cell: Cell, line: Line) -> str:
         remarks.append(f"{ended} ran out of seeds before B was spent")
     if measured.without:
         remarks.append(f"{measured.without} without a value")
-    here = (measured.runs + measured.without, measured.failed, measured.pending)
+    if measured.replayed:
+        remarks.append(f"{measured.replayed} of {measured.done} replayed")
+    here = (measured.done, measured.failed, measured.pending)
     if here != (len(line.runs.done), len(line.runs.failed), len(line.runs.pending)):
         remarks.append(write_counts(*here))
     text = write_estimate(estimate, cell.column.form)

@@ -195,8 +195,12 @@ def _text(measured: Measured | None, form: Form) -> str:
         return NOTHING
     text = write_estimate(measured.estimate, form)
     if measured.without and not measured.runs:
-        return "not judged" if form == "percent" else NOTHING
-    return f"{text} ({measured.without} without)" if measured.without else text
+        text = "not judged" if form == "percent" else NOTHING
+    elif measured.without:
+        text = f"{text} ({measured.without} without)"
+    if measured.replayed:
+        return f"{text} ({measured.replayed} of {measured.done} replayed)"
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,5 +88,25 @@ def test_means_of_what_planners_and_worlds_measure_themselves():
         summary(runs_of(records), means=["why"])
 
 
+def test_a_time_leaves_out_runs_that_the_cache_answered_and_says_of_how_many():
+    """Who asks nobody, and who asks the same again in a run, took their time themselves."""
+    told = (("too", 4, 4, 0.01), ("too", 4, 1, 3.0), ("too", 4, 0, 5.0), ("cot", 1, 1, 0.01))
+    results = [
+        replace(
+            result_of(trial_of(planner, seed=seed)),
+            usage={"propose": Usage(calls=calls, replayed=replayed)},
+            seconds=seconds,
+            metrics={"seconds_decision": seconds},
+        )
+        for seed, (planner, calls, replayed, seconds) in enumerate((*told, ("uct", 0, 0, 7.0)))
+    ]
+    records = [result_record(result, attempts=1) for result in results]
+    table = summary(runs_of(records), by=["planner"], means=["seconds_decision"])
+    times = [cells[-2:] for cells in table.cells]
+    assert times[0][0].startswith("4 [")
+    assert times[0][0].endswith("] (1 of 3 replayed)")
+    assert times == [times[0][:1] * 2, ("– (1 of 1 replayed)",) * 2, ("7", "7")]
+
+
 def test_no_rows():
     assert summary(runs_of([])).groups == ()
