@@ -13,6 +13,7 @@ from llm_planning.experiments.runs import (
     trial_record,
 )
 from llm_planning.experiments.summary import summary
+from llm_serving.request import Usage
 
 RESULTS = (
     result_of(trial_of("cot", d=2)),
