@@ -28,7 +28,7 @@ from llm_planning.data_files import OURS, changed_files, files_read, watch
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Iterator, Mapping
     from types import ModuleType
 
 T = TypeVar("T")
@@ -219,8 +219,9 @@ def read_at_import(names: Iterable[str]) -> dict[str, str]:
     return {path: sha for folder in folders for path, sha in _data.get(folder, {}).items()}
 
 
-def changed_since(files: Sequence[str]) -> OwnCodeError:
+def changed_since(files: Iterable[str]) -> OwnCodeError:
     """The error of a sweep whose own code, or what it reads, is no longer what it was."""
+    files = dict.fromkeys(files)
     are, they, them = ("is", "it", "it") if len(files) == 1 else ("are", "they", "them")
     return OwnCodeError(
         f"{' and '.join(files)} {are} not what {they} {'was' if are == 'is' else 'were'} when the "

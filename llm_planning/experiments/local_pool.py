@@ -262,7 +262,7 @@ def _own_code(
     if joined(*files.values()) != source:
         began = source.split("+")
         changed = [code.origin for code in files.values() if code and code.sha256 not in began]
-        raise changed_since(changed or list(files))
+        raise changed_since(changed or files)
     spec = planners.find(planner)
     return spec, find_where(spec, domain=domain, task=None)
 
