@@ -143,7 +143,7 @@ def _listen() -> None:
 
 
 def _hear(event: str, values: tuple[Any, ...]) -> None:
-    if event != "open" or (read := _reading.get()) is None:
+    if event != "open" or not _reading or (read := _reading.get()) is None:
         return
     token = _reading.set(None)  # hashing opens files, too
     try:
@@ -153,8 +153,8 @@ def _hear(event: str, values: tuple[Any, ...]) -> None:
                 _written.add(path)
             elif path not in _written:
                 read.note(path)
-    except (OSError, ValueError, TypeError, UnicodeError):
-        pass  # whoever opens it gets the error
+    except Exception:
+        pass  # an error here would be one of whoever opens the file, who gets their own
     finally:
         _reading.reset(token)
 
