@@ -11,8 +11,12 @@ import atexit
 import io
 import os
 import sys
+from contextlib import suppress
 
 from llm_planning.interrupts import INTERRUPTED, end_at_once, raise_again
+
+_PLANNING = (["run"], ["roles"], ["distill"], ["sweep", "run"], ["sweep", "resume"])
+"""How commands begin that may run worlds and planners of others."""
 
 TYPE_CHECKING = False  # what `typing` has, without its import
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(arguments)
         finally:
             raise_again()
+    _fix_hashes()
     codes: list[int] = []
     # Python calls this last, as it is registered first.
     atexit.register(_leave, codes)
@@ -42,6 +47,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     codes.append(_run(sys.argv[1:]))
     return codes[0]
+
+
+def _fix_hashes() -> None:
+    """Begins a command that plans anew with a fixed hash seed, unless the user has set one.
+
+    Worlds of others list what they keep in sets, whose order is that of hashes: the same command
+    would plan something else each time. It takes Python's start, 20 ms, and only the environment
+    can say it.
+    """
+    plans = sys.argv[1:2] in _PLANNING or sys.argv[1:3] in _PLANNING
+    # A program that calls `main` must not begin anew.
+    here = os.path.basename(sys.argv[0]) in {"llm-planning", "cli.py"} and sys.executable
+    if plans and here and "PYTHONHASHSEED" not in os.environ:
+        fixed = {**os.environ, "PYTHONHASHSEED": "0"}
+        # Where that is not possible, hashes stay as they are.
+        with suppress(OSError):
+            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], fixed)
 
 
 def _leave(codes: list[int]) -> None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from llm_planning.interrupts import INTERRUPTED, was_interrupted
-from llm_planning.own_code import is_ours
+from llm_planning.own_code import describe_error, is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,13 +71,19 @@ def ending(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return FAILED  # a reader that closed the pipe, such as `head`, has all that it wants
-    if lost is not None and isinstance(error, OSError):
+    if lost is not None and _is_of_output(error, lost):
         if lost.errno != errno.EPIPE:
             complain(f"error: standard output cannot be written: {lost.strerror}")
         return FAILED
     if os.environ.get(TRACEBACK) and not isinstance(error, SystemExit | typer.Exit):
         sys.stderr.write(harmless("".join(traceback.format_exception(error))))
     return _complained(error)
+
+
+def _is_of_output(error: BaseException, lost: OSError) -> bool:
+    """Whether an error came of writing to a standard output that is lost."""
+    closed = lost.errno == errno.EBADF and not is_ours(error)
+    return isinstance(error, OSError) or (closed and isinstance(error, ValueError | AttributeError))
 
 
 def _complained(error: BaseException) -> int:
@@ -100,11 +106,13 @@ def _code_and_message(error: BaseException) -> tuple[int, str]:
     for kind, code, message_of in _OTHERS:
         if isinstance(error, kind):
             return code, message_of(error)
-    return BUG, f"{_named(error)} (this is a bug; {TRACEBACK}=1 shows where it is)"
+    return BUG, f"{describe_error(error)} (this is a bug; {TRACEBACK}=1 shows where it is)"
 
 
 def _lost_output() -> OSError | None:
     """The error by which standard output was lost, and is given up; None if all of it arrived."""
+    if sys.stdout is None or sys.stdout.closed:  # a shell may do that, or code of others
+        return OSError(errno.EBADF, "it is closed")
     try:
         print(end="", flush=True)
     except OSError as error:
@@ -145,13 +153,9 @@ def _usage(error: Any) -> str:  # noqa: ANN401 - Typer exports no class that has
 def _of_the_system(error: Any) -> str:  # noqa: ANN401 - an OSError, by its place in the table
     """The system's message, with the file that it is about."""
     if not error.strerror:
-        return _named(error)
+        return describe_error(error)
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
     return f"{where}{error.strerror}"
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 _OTHERS: tuple[tuple[type[BaseException], int, Callable[[BaseException], str]], ...] = (
@@ -159,7 +163,7 @@ _OTHERS: tuple[tuple[type[BaseException], int, Callable[[BaseException], str]], 
     (typer.Abort, FAILED, lambda _: "stopped at the question, nothing was done"),
     (MemoryError, FAILED, lambda error: f"out of memory: {error}".removesuffix(": ")),
     (OSError, FAILED, _of_the_system),
-    (RecursionError, FAILED, _named),
-    (ImportError, FAILED, _named),
+    (RecursionError, FAILED, describe_error),
+    (ImportError, FAILED, describe_error),
 )
 """Errors of libraries and of Python: class, exit code, message."""

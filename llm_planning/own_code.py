@@ -5,7 +5,8 @@ that the user wrote on the command line or trusts in the file of a sweep.
 
 The file is imported under its own name, with its folder at the end of Python's path. Modules that
 it imports from its folder belong to it and are hashed with it; the `import` statements show which
-they are. Modules from outside the folder are not hashed, nor are those that `importlib` imports.
+they are. Modules from outside the folder are not hashed. What else the code reads from its folder,
+modules that `importlib` imports among it, is noted by `data_files`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llm_base.files import read_regular
+from llm_planning.data_files import OURS, changed_files, files_read, watch
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -33,10 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NAME = re.compile(r"(?P<file>.+\.py):(?P<member>[A-Za-z_]\w*)")
-
-# Errors of these packages are meant for users. They never belong to a user's file, even one in the
-# root of this project's sources.
-_OURS = frozenset({"llm_planning", "llm_serving", "llm_kernels", "llm_base"})
 
 _LONGEST = 1 << 24
 """Bytes of a Python file, at most."""
@@ -61,11 +59,24 @@ class CodeSource:
 
 
 def describe_error(error: BaseException) -> str:
-    """The type of an error of a user's own code, with its message unless that fails itself."""
+    """The type of an error of a user's own code, with its message unless that fails itself.
+
+    Of a group, also its first error.
+
+    Example:
+        >>> describe_error(ExceptionGroup("of two tasks", [ValueError("no"), KeyError("door")]))
+        'ExceptionGroup: of two tasks (2 sub-exceptions), the first ValueError: no'
+    """
+    name = type(error).__name__
     try:
-        return f"{type(error).__name__}: {error}".removesuffix(": ")
-    except Exception:
-        return type(error).__name__
+        described = f"{name}: {error}".removesuffix(": ")
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        described = name
+    if isinstance(error, BaseExceptionGroup):
+        return f"{described}, the first {describe_error(error.exceptions[0])}"
+    return described
 
 
 async def unexiting(work: Awaitable[T]) -> T:
@@ -86,26 +97,44 @@ def is_ours(thing: object) -> bool:
     Args:
         thing: an error, or a domain.
     """
-    return type(thing).__module__.partition(".")[0] in _OURS
+    return type(thing).__module__.partition(".")[0] in OURS
 
 
 def locate_error(error: BaseException, names: Iterable[str]) -> str:
     """`describe_error` behind the place in a user's own code where the error was raised.
 
-    Of a group of errors it is the first one; of a `StopIteration` that Python put into another
-    error, as it does at the end of a coroutine and of a generator, it is the `StopIteration`.
-
-    The place is the last line in a file of the names or in one beside it that it imports, as FILE
-    has it there; without one, the last line anywhere, with its module. An error that crossed a
-    process has no place.
+    The place is the last line in a file of the names, or in one beside it that it imports, as FILE
+    has it there, of the error, else of what caused it; without one, the last line anywhere, with
+    its module. An error that crossed a process has no place. Of a group of tasks, its first error is
+    told; of a `StopIteration` that Python put into another error, as it does at the end of a
+    coroutine and of a generator, the `StopIteration`.
     """
-    error, files = _as_raised(error), _own_files(names)
-    lines = _lines_of(error)
-    theirs = [line for line in lines if line[0] in files] or lines
-    if not theirs:
+    if isinstance(error, BaseExceptionGroup) and error.exceptions[0].__traceback__:
+        return locate_error(error.exceptions[0], names)
+    if (cause := error.__cause__) is not None and _STOPPED.fullmatch(describe_error(error)):
+        return locate_error(cause, names)
+    files = _own_files(names)
+    places = [_lines_of(part) for part in _chain(error)]
+    theirs = (line for lines in places for line in reversed(lines) if line[0] in files)
+    anywhere = (line for lines in places for line in reversed(lines))
+    line = next(theirs, None) or next(anywhere, None)
+    if line is None:
         return describe_error(error)
-    file, module, number = theirs[-1]
+    file, module, number = line
     return f"{files.get(file, module)}, line {number}: {describe_error(error)}"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error, the first of its group, and what caused it; each once."""
+    chain: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in chain:
+        chain.append(following)
+        if isinstance(following, BaseExceptionGroup):
+            following = following.exceptions[0]
+        else:
+            following = following.__cause__
+    return chain
 
 
 @contextmanager
@@ -124,7 +153,8 @@ def telling_own_lines(*names: str) -> Iterator[None]:
         raise
     except BaseException as error:
         files = _own_files(names)
-        if is_ours(error) or all(file not in files for file, *_ in _lines_of(_as_raised(error))):
+        lines = (line for part in _chain(error) for line in _lines_of(part))
+        if is_ours(error) or all(file not in files for file, *_ in lines):
             raise
         raise OwnCodeError(locate_error(error, names)) from error
 
@@ -137,18 +167,7 @@ def _lines_of(error: BaseException) -> list[tuple[str, str | None, int]]:
     ]
 
 
-def _as_raised(error: BaseException) -> BaseException:
-    """The error that code raised, of one that Python or a group of tasks made of it."""
-    while True:
-        if isinstance(error, BaseExceptionGroup) and error.exceptions[0].__traceback__:
-            error = error.exceptions[0]
-        elif (cause := error.__cause__) is not None and _STOPPED.fullmatch(str(error)):
-            error = cause
-        else:
-            return error
-
-
-_STOPPED = re.compile(r"(async )?(coroutine|generator) raised Stop(Async)?Iteration")
+_STOPPED = re.compile(r"RuntimeError: (async )?(coroutine|generator) raised Stop(Async)?Iteration")
 """What Python says of a `StopIteration` that would end whatever awaits or iterates."""
 
 
@@ -237,14 +256,39 @@ def _digest(file: Path, tree: Mapping[Path, bytes]) -> str:
 _ran: dict[Path, dict[Path, bytes]] = {}
 """Folder -> the files that belong to those of it that were run, with the contents that were run."""
 
+_data: dict[Path, dict[str, str]] = {}
+"""Folder -> what `read_at_import` returns."""
+
+
+def read_at_import(names: Iterable[str]) -> dict[str, str]:
+    """What the files of names read from their folders while they were run, with the hash of each.
+
+    Args:
+        names: of planners and domains; those of another form are passed over.
+    """
+    folders = dict.fromkeys(file.parent for name in names if (file := code_file(name)))
+    return {path: sha for folder in folders for path, sha in _data.get(folder, {}).items()}
+
+
+def changed_since(files: Iterable[str]) -> OwnCodeError:
+    """The error of a sweep whose own code, or what it reads, is no longer what it was."""
+    files = dict.fromkeys(files)
+    are, they, them = ("is", "it", "it") if len(files) == 1 else ("are", "they", "them")
+    return OwnCodeError(
+        f"{' and '.join(files)} {are} not what {they} {'was' if are == 'is' else 'were'} when the "
+        f"sweep began: put {them} back, or begin the sweep anew in another folder"
+    )
+
 
 def _run(file: Path, tree: dict[Path, bytes]) -> ModuleType:
     """The module of a file, run once as long as nothing that belongs to it changes."""
     known = _ran.setdefault(file.parent, {})
     edited = any(tree.get(path, content) != content for path, content in known.items())
+    edited = edited or bool(changed_files(_data.get(file.parent, {})))
     gone = not all(map(os.path.isfile, known))
     if edited or gone or (file in known and not tree.keys() <= known.keys()):
-        _forget(known)  # all of the folder, as its modules may have imported each other
+        # All of the folder, as its modules may have imported each other.
+        _forget([*known, *map(Path, map(os.path.abspath, _data.pop(file.parent, ())))])
         known.clear()
     if file in known and file.stem in sys.modules:
         return sys.modules[file.stem]
@@ -254,8 +298,10 @@ def _run(file: Path, tree: dict[Path, bytes]) -> ModuleType:
     if (folder := str(file.parent)) not in sys.path:
         sys.path.append(folder)
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # it is somebody's folder
+    watch(file.parent, tree)
     try:
-        module = sys.modules.get(file.stem) or _executed(file)
+        with files_read() as read:
+            module = sys.modules.get(file.stem) or _executed(file)
         if _tree(file) != tree:
             raise OwnCodeError(f"{file} was changed while it was run: run the command again")
     except BaseException as error:
@@ -268,6 +314,7 @@ def _run(file: Path, tree: dict[Path, bytes]) -> ModuleType:
     finally:
         sys.dont_write_bytecode = before
     known |= tree
+    _data.setdefault(file.parent, {}).update(read.hashes())
     return module
 
 
@@ -330,7 +377,7 @@ def _gather(file: Path, folder: Path, tree: dict[Path, bytes]) -> None:
     for module in _imported(parsed, file.parent.relative_to(folder)):
         place = folder.joinpath(*module)
         for candidate in (place.with_suffix(".py"), place / "__init__.py"):
-            if module and module[0] not in _OURS and os.path.isfile(candidate):
+            if module and module[0] not in OURS and os.path.isfile(candidate):
                 _gather(candidate, folder, tree)
 
 

@@ -24,7 +24,7 @@ from llm_base.quoting import quote
 from llm_planning.domain import Domain, DomainError
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import Catalogue, Named, remedy
-from llm_planning.own_code import CodeSource, load_own, own_source
+from llm_planning.own_code import CodeSource, describe_error, load_own, own_source
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec, why_unfit
@@ -87,8 +87,10 @@ class Table(Generic[SpecT]):
             label = f"{name} ({entry.value}{f' of {source.origin}' if source else ''})"
             try:
                 named = entry.load()
-            except (Exception, SystemExit) as error:
-                raise UnknownNameError(f"{label} fails: {type(error).__name__}: {error}") from error
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                raise UnknownNameError(f"{label} fails: {describe_error(error)}") from error
         spec = self._read(named, name, source)
         if spec is None:
             raise UnknownNameError(f"{label} is not a {self._kind}: {self._remedy}")
@@ -260,7 +262,8 @@ def spec_of(
         domain: Domain[Any, Any] = make(task=task, **options) if takes_task else make(**options)
         return domain
 
-    if isinstance(kind.tasks, str) or (len(kind.tasks) > 1 and not takes_task):
+    # Without an order, nothing is the first task, which is the default.
+    if isinstance(kind.tasks, str | set | frozenset) or (len(kind.tasks) > 1 and not takes_task):
         raise DomainError(
             f"{name}: {kind.__name__}.tasks is {quote(kind.tasks)}: give a tuple of texts, and "
             "the constructor a parameter `task` that takes one of them"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from llm_planning.domain import Domain, DomainError, check_goal
 from llm_planning.domain_calls import settled, wrong_return
 from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.interrupts import was_interrupted
 from llm_planning.names import remedy
 from llm_planning.outcome import without_plan
 from llm_planning.own_code import OwnCodeError, describe_error, is_ours
@@ -259,7 +260,7 @@ class PlannerRun:
 
 
 async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: int) -> PlannerRun:
-    """Looks up a planner and runs it; an error of either is in the record.
+    """Looks up a planner and runs it; an error of either is in the record, whatever its class.
 
     Args:
         find: looks up the planner, such as a `partial` of `prepare`.
@@ -268,25 +269,31 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
 
     Raises:
         CancelledError: the run was cancelled; a cancellation inside the planner is its error.
+        KeyboardInterrupt: Ctrl-C.
     """
+
+    async def outcome_of() -> Outcome | BaseException:
+        try:
+            return await find().run(meters, seed)
+        except BaseException as error:
+            # Code of others may leave by `sys.exit`; an error of Rust is no `Exception`.
+            if was_interrupted(error):
+                raise
+            return error
+
     started, begun = time.time(), time.perf_counter()
-    outcome: Outcome | BaseException
+    # In a task of its own, so that a cancellation of this one is told from the planner's.
+    planning = asyncio.create_task(outcome_of())
     try:
-        outcome = await find().run(meters, seed)
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        outcome = error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        # Code of others may leave by `sys.exit`, or raise what is no `Exception`; the command and
-        # the other runs go on.
-        outcome = error
+        await asyncio.wait({planning})
+    finally:
+        if not planning.done():
+            planning.cancel()
+            await asyncio.wait({planning})
+    itself = "the planner or the world cancelled the task that it runs in"
     trace = tracing()
     return PlannerRun(
-        outcome=outcome,
+        outcome=asyncio.CancelledError(itself) if planning.cancelled() else planning.result(),
         usage=usage_by_role(meters),
         started=started,
         seconds=time.perf_counter() - begun,

@@ -12,16 +12,21 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import pickle
 import resource
 import signal
 import sys
 import threading
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from llm_planning.own_code import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,6 +108,55 @@ def _elsewhere() -> Iterator[None]:
                 os.environ[SAFE_PATH] = before
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What came of a call in another process.
+
+    Attributes:
+        pickled: the result, or the error.
+        raised: the error in words, with its traceback; None if there is none.
+    """
+
+    pickled: bytes
+    raised: tuple[str, str] | None = None
+
+
+def _answered(call: bytes) -> _Answer:
+    """Runs a pickled function without arguments, in another process."""
+    try:
+        return _Answer(pickle.dumps(pickle.loads(call)()))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raised = describe_error(error), "".join(traceback.format_exception(error))
+        try:
+            return _Answer(pickle.dumps(error), raised)
+        except Exception:  # an error of others holds anything
+            return _Answer(b"", raised)
+
+
+async def _called(
+    processes: _Processes, function: Callable[P, Value], *args: P.args, **kwargs: P.kwargs
+) -> Value:
+    """Runs a function in one of the processes.
+
+    What one side writes and the other cannot read is an error of this call. The executor would take
+    it for the end of a process, and all other calls would be lost with it.
+    """
+    call = pickle.dumps(partial(function, *args, **kwargs))
+    answer = await asyncio.wrap_future(processes.submit(_answered, call))
+    if answer.raised is None:
+        value: Value = pickle.loads(answer.pickled)
+        return value
+    described, trace = answer.raised
+    try:
+        error = pickle.loads(answer.pickled)
+        error.add_note(f"In another process:\n{trace}")
+    except Exception:  # nor does every error that is written become one again
+        error = RuntimeError(described)
+    raise error
+
+
 def _leave_stdout() -> None:
     """Redirects stdout to stderr: a simulator may print, but stdout is for the command's answer."""
     sys.stdout.flush()
@@ -154,11 +208,12 @@ async def in_worker(function: Callable[P, Value], *args: P.args, **kwargs: P.kwa
     Raises:
         WorkerLostError: the process ended during the call, because of this call or another one. The
             next call starts new processes.
-        Exception: any exception that the function raises.
+        RuntimeError: the function raised an error that cannot be pickled; has it in words.
+        BaseException: any other error that the function raises.
     """
     processes = _shared.get()
     try:
-        return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
+        return await _called(processes, function, *args, **kwargs)
     except BrokenProcessPool as error:
         _shared.give_up(processes)
         processes.kill()
@@ -173,12 +228,13 @@ async def in_lone_worker(function: Callable[P, Value], *args: P.args, **kwargs: 
 
     Raises:
         WorkerLostError: the function ended the process.
-        Exception: any exception that the function raises.
+        RuntimeError: the function raised an error that cannot be pickled; has it in words.
+        BaseException: any other error that the function raises.
     """
     async with _turns():
         processes = _Processes(1)
         try:
-            return await asyncio.wrap_future(processes.submit(function, *args, **kwargs))
+            return await _called(processes, function, *args, **kwargs)
         except BrokenProcessPool as error:
             processes.kill()
             raise _lost(function) from error

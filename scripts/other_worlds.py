@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import csv
 import multiprocessing
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.domain import Domain, DomainError
 from llm_planning.domain_calls import is_won, settled
 from llm_planning.environments.bridges import bridge
+from llm_planning.experiments.export import csv_line
 from llm_planning.running import prepare
 
 if TYPE_CHECKING:
@@ -145,12 +145,12 @@ def main() -> None:
     parser.add_argument("sources", nargs="+", help="such as gymnasium, or gymnasium:Taxi-v4")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for a world")
     arguments = parser.parse_args()
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(field.name for field in fields(Tried))
+    sys.stdout.write(csv_line(field.name for field in fields(Tried)))
     for source in arguments.sources:
         prefix = source.partition(":")[0]
         for task in bridge(source).tasks:
-            table.writerow(astuple(tried(f"{prefix}:{task}", limit=arguments.limit)))
+            row = astuple(tried(f"{prefix}:{task}", limit=arguments.limit))
+            sys.stdout.write(csv_line(row))
             sys.stdout.flush()
 
 

@@ -31,6 +31,7 @@ from llm_planning.domain import DomainError
 from llm_planning.environments.bridges.pddl import PddlWorld
 from llm_planning.environments.bridges.pddl_plans import NoPlanError, plan_of
 from llm_planning.environments.bridges.pddl_problem import PddlProblem
+from llm_planning.experiments.export import csv_line
 from llm_planning.roles import Engines
 from llm_planning.running import prepare_with
 from llm_serving.scripted import ScriptedEngine
@@ -207,14 +208,14 @@ def main() -> None:
             done = {row["problem"] for row in csv.DictReader(file)}
     end = time.monotonic() + arguments.minutes * 60
     with arguments.table.open("a", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
         if not done:
-            table.writerow(names)
+            file.write(csv_line(names))
         for name, files in problems(arguments.folder).items():
             if time.monotonic() > end:
                 break
             if name not in done:
-                table.writerow(astuple(tried(name, *files)))
+                values = astuple(tried(name, *files))
+                file.write(csv_line("" if value is None else str(value) for value in values))
                 file.flush()
 
 

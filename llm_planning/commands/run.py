@@ -259,7 +259,7 @@ def _own_failures(prepared: Prepared) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise
-    except BaseException as error:
+    except BaseException as error:  # as of native libraries, whose errors are no `Exception`
         if not source_of(prepared.spec, prepared.domain) or is_ours(error):
             raise
         names = prepared.spec.name, prepared.domain.name

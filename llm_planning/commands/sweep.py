@@ -299,11 +299,12 @@ def report(
     from llm_planning.commands.sweep_results import groups_of
     from llm_planning.experiments.ledger import Ledger
     from llm_planning.experiments.measures import MeasureError
-    from llm_planning.experiments.runs import UnknownFieldError, read_runs
+    from llm_planning.experiments.runs import UnknownFieldError, mark_equal_seeds, read_trials
     from llm_planning.experiments.summary import summary
 
     with refusing(UnknownFieldError, MeasureError), Ledger.open(folder) as ledger:
-        overview = summary(read_runs(ledger), by=by or None, means=mean)
+        runs = mark_equal_seeds(read_trials(ledger), ledger)
+        overview = summary(runs, by=by or None, means=mean)
     if as_json:
         say_json({"folder": str(folder), "groups": groups_of(overview)})
         return
@@ -319,6 +320,8 @@ def report(
         table.add_row(*map(literal, cells))
     # A pipe has no width, so cells are not cut.
     SafeConsole(width=None if sys.stdout.isatty() else 200).print(table)
+    if any(group.equal for group in overview.groups):
+        say("equal: with every seed the runs of a task did the same, so that they count as one.")
     say(f"Files: {folder}")
     say(f"Next: llm-planning view {shlex.quote(str(folder))}")
 

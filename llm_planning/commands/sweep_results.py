@@ -121,6 +121,7 @@ def groups_of(summary: Summary) -> list[dict[str, Any]]:
         {
             "by": dict(zip(summary.by, group.values, strict=True)),
             "done": group.done,
+            "equal": group.equal,
             "failed": group.failed,
             "not_run": group.pending,
             **{name: asdict(measured.estimate) for name, measured in group.measured.items()},

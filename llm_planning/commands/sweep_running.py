@@ -9,6 +9,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from llm_base.terminal import SafeConsole, complain
+from llm_planning.data_files import changed_files
 from llm_planning.endings import UsageError
 from llm_planning.experiments.display import Display
 from llm_planning.experiments.executors import (
@@ -25,8 +26,8 @@ from llm_planning.experiments.local_pool import prepare_trial
 from llm_planning.experiments.progress_file import ProgressFile
 from llm_planning.experiments.provenance import collect_provenance
 from llm_planning.experiments.trial import Trial
-from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c
-from llm_planning.own_code import is_ours
+from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c, was_interrupted
+from llm_planning.own_code import changed_since, is_ours
 from llm_planning.settings import SettingsError
 from llm_planning.sharing import sharing
 
@@ -111,6 +112,8 @@ def carry_out(
                 ProgressFile(folder) as file,
                 _telling_what_is_recorded(folder, going_on),
             ):
+                if changed := changed_files(ledger.files):
+                    raise changed_since(changed)
 
                 def watch(progress: Progress) -> None:
                     display(progress)
@@ -123,9 +126,14 @@ def carry_out(
                     retries=sweep["retries"],
                     watch=watch,
                 )
-    except KeyboardInterrupt as interrupt:
+                if left := len(trials) - len(ledger.finished()):
+                    trials_left = f"{left} of {len(trials)} trials"
+                    raise StoppedError(f"the sweep ended, but {trials_left} left no result")
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
         recorded = _recorded(folder)
-        raise KeyboardInterrupt(recorded and f"{recorded}{going_on}") from interrupt
+        raise KeyboardInterrupt(recorded and f"{recorded}{going_on}") from error
     return progress
 
 

@@ -38,6 +38,7 @@ from llm_planning.experiments.ledger_files import (
     explaining,
 )
 from llm_planning.experiments.trial import KeptResult, Trial, limited, with_utf8
+from llm_planning.own_code import changed_since, describe_error
 from llm_planning.trace_file import TraceError
 from llm_planning.trace_tree import repeatable_fields
 
@@ -91,6 +92,7 @@ _WHOLE_TRIAL = TypeAdapter(Trial)
 _TRIAL = TypeAdapter(tuple[_Sha256, Json[Trial]], config=_STRICT)
 _ATTEMPT = TypeAdapter(tuple[_Sha256, Json[_Attempt]], config=_STRICT)
 _ID = TypeAdapter(tuple[str], config=_STRICT)
+_FILES = TypeAdapter(tuple[Json[dict[str, str]]], config=_STRICT)
 _PROVENANCE = TypeAdapter(tuple[str, Json[dict[str, Any]]], config=_STRICT)
 _PROMPT = TypeAdapter(tuple[str, str, str, str, str], config=_STRICT)
 _RESULT = TypeAdapter(
@@ -258,6 +260,7 @@ class Ledger:
         Raises:
             UnkeepableResultError: the result holds a value that is not JSON, or is too large.
             LedgerError: the disk does not take it, or the ledger is open for reading only.
+            OwnCodeError: a file that the user's own code reads is another one for this result.
             ValueError: the trial is not in this sweep or has a row, or `attempt` is not its next.
         """
         trial = self._numbers.get(result.trial.key)
@@ -269,12 +272,15 @@ class Ledger:
             raise LedgerError(f"the ledger {self._file} was opened for reading: resume the sweep")
         try:
             content, trace = KeptResult.encode(result), result.trace_lines()
-        except (TypeError, ValueError, RecursionError) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # what a planner leaves may be of any class
             raise UnkeepableResultError(
                 f"the planner {result.trial.planner} left a result that cannot be kept "
                 f"({_reason(error)}): its plan, metrics and trace must be JSON values of a few "
                 "megabytes at most"
             ) from error
+        self._refuse_changed(result.files)
         with self._turn, explaining(self._file):
             self._refuse_repeated(trial, attempt)
             if not final:
@@ -339,6 +345,19 @@ class Ledger:
                 trace=None if sha256 is None else self._traces.path(key),
                 trace_sha256=sha256,
             )
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """What a user's own code read for the attempts, from the working directory -> its hash."""
+        found: dict[str, str] = {}
+        for table in ("results", "failed_attempts"):
+            for (files,) in self._read(
+                _FILES,
+                f"SELECT DISTINCT json_extract(content, '$.files') AS files FROM {table} "
+                "WHERE files IS NOT NULL",
+            ):
+                found |= files
+        return found
 
     def read_events(self, row: LedgerRow) -> list[Event]:
         """All events of a trial's trace; none if the trial left no trace.
@@ -476,6 +495,14 @@ class Ledger:
             "other trials)"
         )
 
+    def _refuse_changed(self, files: Mapping[str, str]) -> None:
+        if not files:
+            return
+        changed = [path for path, sha256 in files.items() if self.files.get(path, sha256) != sha256]
+        if changed:
+            raise changed_since(changed)
+        self.files.update(files)
+
     def _refuse_repeated(self, trial: int, attempt: int) -> None:
         ((rows, failed),) = self._connection.execute(
             "SELECT (SELECT count(*) FROM results WHERE trial = ?1), "
@@ -515,8 +542,10 @@ class Ledger:
                 raise damaged(self._file, first_fault(error, names)) from error
 
 
-def _reason(error: Exception) -> str:
-    return first_fault(error) if isinstance(error, ValidationError) else str(error)
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return first_fault(error)
+    return str(error) if isinstance(error, TypeError | ValueError) else describe_error(error)
 
 
 def _prompts_of(result: TrialResult) -> Iterator[tuple[str, str, str, str]]:

@@ -16,14 +16,16 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from llm_planning.data_files import files_read
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.prefix_room import PrefixRoom
 from llm_planning.experiments.provenance import fixed_texts
 from llm_planning.experiments.trial import TrialResult
-from llm_planning.own_code import OwnCodeError
+from llm_planning.own_code import OwnCodeError, changed_since, read_at_import
 from llm_planning.registry import domains, planners
 from llm_planning.roles import metered
 from llm_planning.running import Prepared, find_where, joined, prepare, run_planner
+from llm_planning.settings import CODE_SETTINGS
 from llm_planning.trace import Gauge, recording
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.errors import EngineStoppedError
@@ -31,6 +33,7 @@ from llm_serving.errors import EngineStoppedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from llm_planning.data_files import FilesRead
     from llm_planning.experiments.trial import Trial
     from llm_planning.roles import Engines
     from llm_planning.specs import DomainSpec, PlannerSpec
@@ -89,6 +92,7 @@ class LocalPool:
     ) -> None:
         self._engines = engines if callable(engines) else lambda _: engines
         self._gauges = tuple(gauges)
+        self._since = time.time()
         self._trials = 0
         self._before = self._now().past
         # A room is of one cache; of several engines it is not known here which one a trial fills.
@@ -138,7 +142,7 @@ class LocalPool:
         self._trials += 1
         try:
             with nullcontext(engines) if room is None else room.trial(engines) as asked:
-                return await run_trial(trial, asked, gauges=self._gauges)
+                return await run_trial(trial, asked, gauges=self._gauges, since=self._since)
         finally:
             self._trials -= 1
 
@@ -160,12 +164,16 @@ class LocalPool:
         )
 
 
-async def run_trial(trial: Trial, engines: Engines, *, gauges: Sequence[Gauge] = ()) -> TrialResult:
+async def run_trial(
+    trial: Trial, engines: Engines, *, gauges: Sequence[Gauge] = (), since: float | None = None
+) -> TrialResult:
     """Runs one trial on engines that others may use at the same time.
 
     Args:
         engines: answer its questions; they stay open.
         gauges: engines whose load the trace records.
+        since: when the sweep began, in seconds since the epoch; by default now. Own code that reads
+            a file which changed later reads what the sweep makes.
 
     Returns:
         The trial's result; an error of the planner becomes a failed result.
@@ -175,15 +183,16 @@ async def run_trial(trial: Trial, engines: Engines, *, gauges: Sequence[Gauge] =
         WorkerLostError: the process in which the domain ran is gone.
         OwnCodeError: the user's own code changed after the sweep was read.
     """
-    with recording(gauges=gauges):
+    with recording(gauges=gauges), files_read(before=since) as read:
         record = await run_planner(
             functools.partial(prepare_trial, trial), metered(engines), seed=trial.seed
         )
     outcome = record.outcome
     if isinstance(outcome, EngineStoppedError | WorkerLostError | OwnCodeError):
         raise outcome
+    files = _files(trial, read)
     if isinstance(outcome, BaseException):
-        return TrialResult.failed(
+        failed = TrialResult.failed(
             trial,
             outcome,
             started=record.started,
@@ -191,6 +200,7 @@ async def run_trial(trial: Trial, engines: Engines, *, gauges: Sequence[Gauge] =
             usage=record.usage,
             events=record.events,
         )
+        return replace(failed, files=files)
     return TrialResult(
         trial=trial,
         status="done",
@@ -204,7 +214,24 @@ async def run_trial(trial: Trial, engines: Engines, *, gauges: Sequence[Gauge] =
         trace=outcome.trace,
         events=record.events,
         prompts=fixed_texts(record.events),
+        files=files,
     )
+
+
+def _files(trial: Trial, read: FilesRead) -> dict[str, str]:
+    """The files that a trial's own code read, at first or now, with the hash of each.
+
+    Raises:
+        OwnCodeError: one was read with two contents.
+    """
+    words = [f"{trial.settings.get(key)}:words" for key in CODE_SETTINGS]
+    files = read_at_import((trial.planner, trial.domain, *words))
+    for path, sha256 in read.hashes().items():
+        if files.setdefault(path, sha256) != sha256:
+            read.changed.add(path)
+    if read.changed:
+        raise changed_since(sorted(read.changed))
+    return files
 
 
 def prepare_trial(trial: Trial) -> Prepared:
@@ -217,21 +244,25 @@ def prepare_trial(trial: Trial) -> Prepared:
     planner: str | PlannerSpec = trial.planner
     domain: str | DomainSpec | None = trial.domain
     if trial.source:
-        planner, domain = _own_code(trial.planner, trial.domain, trial.source)
+        read = frozenset(read_at_import((trial.planner, trial.domain)).items())
+        planner, domain = _own_code(trial.planner, trial.domain, trial.source, read)
     return prepare(planner, domain=domain, task=trial.task, settings=trial.settings)
 
 
 @functools.cache
-def _own_code(planner: str, domain: str, source: str) -> tuple[PlannerSpec, DomainSpec]:
-    """Loads a user's planner or domain; refuses code that has changed before any of it runs."""
+def _own_code(
+    planner: str, domain: str, source: str, _read: frozenset[tuple[str, str]]
+) -> tuple[PlannerSpec, DomainSpec]:
+    """Loads a user's planner or domain; refuses code that has changed before any of it runs.
+
+    Args:
+        _read: `read_at_import`: the code is run anew after one has changed.
+    """
     files = {planner: planners.source(planner), domain: domains.source(domain)}
     if joined(*files.values()) != source:
         began = source.split("+")
         changed = [code.origin for code in files.values() if code and code.sha256 not in began]
-        raise OwnCodeError(
-            f"{' and '.join(changed or files)} is not what it was when the sweep began: put it "
-            "back, or begin the sweep anew in another folder"
-        )
+        raise changed_since(changed or files)
     spec = planners.find(planner)
     return spec, find_where(spec, domain=domain, task=None)
 

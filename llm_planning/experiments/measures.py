@@ -53,6 +53,7 @@ class Measured:
         unspent: groups that did not pass although their runs left a part of the budget; more seeds
             might have passed them. None without a budget.
         without: runs that ended without this value, such as plans that were not judged.
+        replayed: runs left out of a time, as the response cache had every answer of theirs.
         failed: runs that failed for good.
         pending: runs of the sweep that have no result yet.
     """
@@ -62,13 +63,19 @@ class Measured:
     groups: int | None = None
     unspent: int | None = None
     without: int = 0
+    replayed: int = 0
     failed: int = 0
     pending: int = 0
 
     @property
+    def done(self) -> int:
+        """The runs that ended."""
+        return self.runs + self.without + self.replayed
+
+    @property
     def expected(self) -> int:
         """All runs of the sweep for this number."""
-        return self.runs + self.without + self.failed + self.pending
+        return self.done + self.failed + self.pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +114,13 @@ def measure(runs: Runs, quantity: Measure, *, beside: Runs | None = None) -> Mea
     else:
         ours, theirs = (_counts(side, quantity) for side in (runs, beside))
         estimate = fisher(theirs, ours) if quantity.kind == "fisher" else odds_ratio(theirs, ours)
+    replayed = sum(_is_replayed(record, field) for record in runs.done for field in quantity.fields)
     return Measured(
         estimate=estimate,
         runs=having,
         groups=len(groups) if quantity.per else None,
-        without=len(runs.done) - having,
+        without=len(runs.done) - having - replayed,
+        replayed=replayed,
         failed=len(runs.failed),
         pending=len(runs.pending),
     )
@@ -318,8 +327,23 @@ def _valued(runs: Runs, quantity: Measure) -> list[tuple[RunRecord, float]]:
         return [(record, float(id(record) in fitting)) for record in runs.done]
     (field,) = quantity.fields
     checks = _CHECKS.get(quantity.kind, (_TRUTH,))
-    valued = (record for record in runs.done if record.get(field) is not None)
+    valued = (
+        record
+        for record in runs.done
+        if record.get(field) is not None and not _is_replayed(record, field)
+    )
     return [(record, _value(record, field, *checks)) for record in valued]
+
+
+def _is_replayed(record: RunRecord, field: str) -> bool:
+    """Whether a field is a time, and no answer in it took the model any.
+
+    Where a run asks the same again, the cache answers as well: such a time is the run's own.
+    """
+    if not field.rpartition(".")[2].startswith("seconds") or record.get(field) is None:
+        return False
+    calls = record.get("calls") or 0
+    return 0 < calls <= (record.get("replayed") or 0)
 
 
 def _by_pair(

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llm_planning.experiments.export import csv_line
 from llm_planning.experiments.measures import Difference, Measured, compare, measure
 from llm_planning.experiments.published import Row
 from llm_planning.experiments.report_verdict import printed_value, verdict_counts, verdict_text
@@ -460,7 +459,9 @@ def measured_text(cell: Cell, line: Line) -> str:
         remarks.append(f"{ended} ran out of seeds before B was spent")
     if measured.without:
         remarks.append(f"{measured.without} without a value")
-    here = (measured.runs + measured.without, measured.failed, measured.pending)
+    if measured.replayed:
+        remarks.append(f"{measured.replayed} of {measured.done} replayed")
+    here = (measured.done, measured.failed, measured.pending)
     if here != (len(line.runs.done), len(line.runs.failed), len(line.runs.pending)):
         remarks.append(write_counts(*here))
     text = write_estimate(estimate, cell.column.form)
@@ -469,24 +470,22 @@ def measured_text(cell: Cell, line: Line) -> str:
 
 def as_csv(report: PaperReport) -> str:
     """One line for each cell, with unrounded numbers."""
-    written = io.StringIO()
-    writer = csv.DictWriter(written, _CSV_COLUMNS, lineterminator="\n")
-    writer.writeheader()
+    lines = [csv_line(_CSV_COLUMNS)]
     for line in report.lines:
         for cell in line.cells:
-            writer.writerow(
-                {
-                    "paper": report.paper.name,
-                    "table": report.name,
-                    "row": line.label,
-                    "column": cell.column.key,
-                    "published": None if cell.column.paper == "absent" else published_text(cell),
-                    "published_value": cell.published_value,
-                    "cited": line.cited or cell.column.cited,
-                    **_csv_measured(cell.measured),
-                }
-            )
-    return written.getvalue()
+            values = {
+                "paper": report.paper.name,
+                "table": report.name,
+                "row": line.label,
+                "column": cell.column.key,
+                "published": None if cell.column.paper == "absent" else published_text(cell),
+                "published_value": cell.published_value,
+                "cited": line.cited or cell.column.cited,
+                **_csv_measured(cell.measured),
+            }
+            row = map(values.get, _CSV_COLUMNS)
+            lines.append(csv_line("" if value is None else str(value) for value in row))
+    return "".join(lines)
 
 
 def as_json(report: PaperReport) -> dict[str, Any]:

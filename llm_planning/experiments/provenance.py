@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import shutil
 import subprocess
@@ -53,6 +54,7 @@ def collect_provenance(*, models: Iterable[ModelIdentity], deterministic: bool) 
         "commit": commit,
         "dirty": dirty,
         "versions": versions(),
+        "hash_seed": os.environ.get("PYTHONHASHSEED", "random"),
         "system": platform.platform(),
         "cpu": _cpu(),
         # From the driver, as importing torch takes seconds.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.experiments.pool import TrialPool
+from llm_planning.own_code import describe_error
 from llm_planning.worker_processes import end_workers
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ class Worker:
         """
         try:
             self._pool = self._context.run(self._stack.enter_context, self._recipe())
-        except Exception as error:
+        except BaseException as error:
             # As text, since not every error can be unpickled.
-            raise WorkerStartError(f"{type(error).__name__}: {error}") from None
+            raise WorkerStartError(describe_error(error)) from None
         return await self.report()
 
     async def report(self) -> Report:

@@ -16,12 +16,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llm_planning.experiments.ledger import LedgerError, repeatable_digest
 from llm_planning.names import remedy
 from llm_planning.registry import defaults_of
 from llm_serving.request import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from llm_planning.experiments.ledger import Ledger
     from llm_planning.experiments.trial import Trial, TrialResult
@@ -35,6 +36,8 @@ SETTINGS = "settings."
 """Begins the names of the fields that are settings."""
 METRICS = "metrics."
 """Begins the names of the fields that a planner or a world measures itself."""
+EQUAL = "equal"
+"""Of a run that another seed has repeated; see `mark_equal_seeds`."""
 _OF_TRIAL = ("role_models.", SETTINGS)
 _SPENT = (
     "calls",
@@ -123,6 +126,12 @@ def distinct(value: object) -> Hashable:
 def is_trial_field(field: str) -> bool:
     """Whether a field belongs to the trial and so is known before it runs."""
     return field in TRIAL_FIELDS or field.startswith(_OF_TRIAL)
+
+
+def trial_without_seed(record: RunRecord) -> str:
+    """What the trials of several seeds have in common, as JSON."""
+    fields = {key: value for key, value in record.items() if is_trial_field(key) and key != "seed"}
+    return json.dumps(fields, sort_keys=True)
 
 
 def varying(records: Iterable[RunRecord]) -> tuple[str, ...]:
@@ -232,6 +241,44 @@ def read_trials(ledger: Ledger) -> list[ListedTrial]:
 def read_runs(ledger: Ledger) -> Runs:
     """Every trial of a ledger's sweep, in the sweep's order; those without a row are pending."""
     return runs_of(trial.record for trial in read_trials(ledger))
+
+
+def mark_equal_seeds(trials: Sequence[ListedTrial], ledger: Ledger) -> Runs:
+    """The runs of trials; those of a trial that did the same with every seed have `EQUAL` in them.
+
+    The same are result, costs and every recorded event: seeds may change nothing, so such runs tell
+    no more than one. Runs whose traces are not there are not compared.
+    """
+    cells: dict[str, list[ListedTrial]] = {}
+    for trial in trials:
+        if trial.record.get("status") == "done" and trial.trace_sha256:
+            cells.setdefault(trial_without_seed(trial.record), []).append(trial)
+    equal = {trial.key for cell in cells.values() if _are_equal(cell, ledger) for trial in cell}
+    return runs_of(
+        {**trial.record, EQUAL: True} if trial.key in equal else trial.record for trial in trials
+    )
+
+
+def _are_equal(cell: Sequence[ListedTrial], ledger: Ledger) -> bool:
+    """Whether several seeds of a trial did the same; what is quick to compare comes first."""
+    fields = ("success", "options", "calls", "prompt_tokens", "completion_tokens")
+    first = cell[0]
+    if len(cell) < 2 or any(
+        trial.record.get(field) != first.record.get(field) for trial in cell for field in fields
+    ):
+        return False
+    try:
+        did = _did(first, ledger)
+        return all(_did(trial, ledger) == did for trial in cell[1:])
+    except (LedgerError, RecursionError):  # a trace is missing, or not to be read
+        return False
+
+
+def _did(trial: ListedTrial, ledger: Ledger) -> str:
+    """A digest of what a run did, without its own account of it, which may name the seed."""
+    events = ledger.trace(trial.key, trial.trace_sha256 or "")
+    told = {"header", "summary"}
+    return repeatable_digest(event for event in events if event["type"] not in told)
 
 
 def runs_of(records: Iterable[RunRecord]) -> Runs:

@@ -241,7 +241,7 @@ class _Sweep:
         self._total, self._kept = len(by_key), len(by_key) - len(self._ready)
         self._done = self._failed = self._retried = self._lost = 0
         self._begun = time.monotonic()
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     async def run(self) -> Progress:
         try:
@@ -283,7 +283,9 @@ class _Sweep:
         """Runs a trial once; an error that is not the trial's own ends the sweep."""
         try:
             await self._run_once(attempts)
-        except Exception as error:  # the first is the cause, later ones are its consequences
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # the first is the cause, later ones are its consequences
             self._error = self._error or error
 
     async def _run_once(self, attempts: _Attempts) -> None:

@@ -5,18 +5,20 @@ Runs of the planner `measure` count right answers; a group of them has the share
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.measures import Difference, Measured, MeasureError, compare, measure
 from llm_planning.experiments.published import Comparison, Measure
 from llm_planning.experiments.role_measures import read_measures
 from llm_planning.experiments.runs import (
+    EQUAL,
     METRICS,
     Runs,
     UnknownFieldError,
     distinct,
     is_trial_field,
+    trial_without_seed,
     varying,
 )
 from llm_planning.experiments.statistics import NOTHING, Form, proportion, write_estimate
@@ -48,6 +50,7 @@ class Group:
         values: of the grouping fields; None if the planner has no such setting.
         done: runs that ended.
         pending: runs without a result.
+        equal: whether all seeds of each trial did the same, so that each trial counts once.
         measured: quantity -> its estimate, for every quantity that its runs have.
     """
 
@@ -55,6 +58,7 @@ class Group:
     done: int
     failed: int
     pending: int
+    equal: bool = False
     measured: Mapping[str, Measured]
 
 
@@ -85,7 +89,7 @@ class Summary:
         return tuple(
             (
                 *(NOTHING if value is None else str(value) for value in group.values),
-                str(group.done),
+                f"{group.done} (equal)" if group.equal else str(group.done),
                 str(group.failed),
                 str(group.pending),
                 *(_text(group.measured.get(name), form) for name, form in self._quantities.items()),
@@ -144,14 +148,33 @@ def summary(runs: Runs, *, by: Sequence[str] | None = None, means: Sequence[str]
 
 def _group(fields: tuple[str, ...], mine: Runs, quantities: Mapping[str, Measure]) -> Group:
     first = mine.all[0]
+    equal = bool(mine.done) and all(record.get(EQUAL) for record in mine.done)
+
+    def measured(quantity: Measure) -> Measured:
+        return measure(_one_seed_each(mine, quantity) if equal else mine, quantity)
+
     return Group(
         values=tuple(first.get(field) for field in fields),
         done=len(mine.done),
+        equal=equal,
         failed=len(mine.failed),
         pending=len(mine.pending),
-        measured={name: measure(mine, quantity) for name, quantity in quantities.items()}
+        measured={name: measured(quantity) for name, quantity in quantities.items()}
         | _share_right(mine),
     )
+
+
+def _one_seed_each(runs: Runs, quantity: Measure) -> Runs:
+    """The first run of each trial, which stands for all seeds; all runs where values differ.
+
+    Times do, and what a planner measures may.
+    """
+    first: dict[str, RunRecord] = {}
+    for record in runs.done:
+        one = first.setdefault(trial_without_seed(record), record)
+        if any(record.get(field) != one.get(field) for field in quantity.fields):
+            return runs
+    return replace(runs, done=tuple(first.values()))
 
 
 def _share_right(mine: Runs) -> dict[str, Measured]:
@@ -195,8 +218,12 @@ def _text(measured: Measured | None, form: Form) -> str:
         return NOTHING
     text = write_estimate(measured.estimate, form)
     if measured.without and not measured.runs:
-        return "not judged" if form == "percent" else NOTHING
-    return f"{text} ({measured.without} without)" if measured.without else text
+        text = "not judged" if form == "percent" else NOTHING
+    elif measured.without:
+        text = f"{text} ({measured.without} without)"
+    if measured.replayed:
+        return f"{text} ({measured.replayed} of {measured.done} replayed)"
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,7 @@ class TrialResult:
         trace: the planner's account of its decisions as JSON values; stored beside the ledger.
         events: the recorded events in order; stored in the same file.
         prompts: role -> the fixed texts that its questions began with, as they were asked.
+        files: what the user's own code read from its folder, from the working directory -> hash.
     """
 
     trial: Trial
@@ -125,6 +126,7 @@ class TrialResult:
     trace: Mapping[str, Any] = field(default_factory=dict)
     events: Sequence[Event] = ()
     prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def failed(
@@ -204,6 +206,7 @@ class KeptResult(BaseModel):
     error: str | None
     started: Moment
     seconds: Seconds
+    files: dict[str, str] = {}
 
     @classmethod
     def encode(cls, result: TrialResult) -> str:
@@ -217,6 +220,8 @@ class KeptResult(BaseModel):
         fields = {name: getattr(result, name) for name in cls.model_fields}
         fields["unrepeatable"] = sorted(result.unrepeatable)
         fields["usage"] = {role: asdict(spent) for role, spent in result.usage.items()}
+        if not fields["files"]:
+            del fields["files"]  # as nearly always
         content = with_utf8(limited(json.dumps(fields)))
         cls.model_validate_json(content)
         return content

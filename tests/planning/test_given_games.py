@@ -1,11 +1,13 @@
 """Games that TextWorld made elsewhere: `.z8` and `.ulx` files with their descriptions."""
 
+import asyncio
 import importlib.util
 import json
 import shutil
 
 import pytest
 
+from llm_planning.data_files import changed_files, files_read
 from llm_planning.environments.textgame.game import Ending, TextGameError
 from llm_planning.environments.textgame.open_games import GameSettings, open_game
 from llm_planning.environments.textgame.textworld_interpreter import open_textworld
@@ -58,6 +60,18 @@ async def test_a_game_of_textworlds_is_played_by_its_description(made, brought, 
     with pytest.raises(SettingsError, match=r"TextWorld made .*by their facts"):
         async with open_game("zork1", GameSettings(game=str(brought), state="world")):
             pass
+
+
+async def test_a_sweep_is_told_by_which_files_a_game_is_played(brought, monkeypatch):
+    monkeypatch.chdir(brought.parent)
+    await asyncio.sleep(0.02)  # a file system may keep time in steps of some milliseconds
+    for _ in range(2):  # the second player finds the game open
+        with files_read() as read:
+            await walked(brought)
+        assert read.hashes().keys() == {"quest.z8", "quest.json"}
+    assert changed_files(read.hashes()) == []
+    brought.write_bytes(brought.read_bytes() + b"x")
+    assert changed_files(read.hashes()) == ["quest.z8"]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 
+import pandas
 import pytest
 
 from llm_planning.commands.index import _entries
@@ -79,7 +80,20 @@ def test_tables(tmp_path, end):
 
 def test_tables_of_results(tmp_path):
     path = tmp_path / "export.csv"
-    columns = {"planner": [ODD, "b\r\nc"]}
-    columns |= {key: ["1", "2"] for key in ("task", "seed", "status", "provenance")}
+    texts = [
+        ODD,
+        "b\r\nc",
+        "\r",
+        "stuck\rtry again",
+        "b\n",
+        '"',
+        " a\0b ",
+        "\x1e\ufeff\u2029",
+        '\\"',
+    ]
+    columns = {"planner": texts, "provenance.note\rtwo": texts}
+    columns |= {key: ["1"] * len(texts) for key in ("task", "seed", "status", "provenance")}
     path.write_bytes(to_csv([Column(name=n, kind="text", values=v) for n, v in columns.items()]))
-    assert [row["planner"] for row in read_export(path)] == [ODD, "b\r\nc"]
+    for name in ("planner", "provenance.note\rtwo"):
+        assert [row[name] for row in read_export(path)] == texts
+        assert pandas.read_csv(path)[name].tolist() == texts

@@ -169,7 +169,11 @@ def test_a_parameter_that_cannot_be_a_setting_is_one_line(later, parameter, says
 
 @pytest.mark.parametrize(
     ("tasks", "makes"),
-    [(("easy", "hard"), "def __init__(self): pass"), ("abc", "def __init__(self, task='a'): pass")],
+    [
+        (("easy", "hard"), "def __init__(self): pass"),
+        ("abc", "def __init__(self, task='a'): pass"),
+        ({"easy", "hard"}, "def __init__(self, task='easy'): pass"),
+    ],
 )
 def test_tasks_that_the_constructor_does_not_take_are_refused(tasks, makes):
     names = {"Walk": Walk}

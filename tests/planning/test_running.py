@@ -1,5 +1,6 @@
 """From names to a plan: which domain is meant, and what does not fit together."""
 
+import asyncio
 import time
 from dataclasses import replace
 from functools import partial
@@ -163,6 +164,25 @@ def test_a_task_tells_the_domain_where_only_one_has_it(monkeypatch):
     listed(monkeypatch, DOMAINS, "kitchen", replace(spec_of(Line), tasks=("cook-meat",)))
     with pytest.raises(DomainError, match="'cook-meat' is in the domains minecraft and line"):
         prepare(echo, task="cook-meat", settings={})
+
+
+async def test_a_planner_that_turns_a_cancellation_into_an_error_is_cancelled_all_the_same():
+    begun = asyncio.Event()
+
+    async def wait(_):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            raise RuntimeError("cancelled") from error
+
+    prepared = prepare_with(replace(echo, run=wait), Line(), settings={})
+    meters = metered(Engines(ScriptedEngine({})))
+    running = asyncio.ensure_future(run_planner(lambda: prepared, meters, seed=0))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
 
 async def test_a_run_is_told_with_its_answer_or_its_error():

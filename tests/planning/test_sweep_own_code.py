@@ -8,17 +8,18 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from catalogues import listed
-from command_line import invoke, refused
+from command_line import answer, invoke, refused
 
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
-from llm_planning.experiments.local_pool import prepare_trial, run_trial
+from llm_planning.experiments.local_pool import LocalPool, prepare_trial, run_trial
 from llm_planning.experiments.sweep_files import Trust
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import find_domain
@@ -239,6 +240,7 @@ async def test_a_trial_runs_the_code_that_its_sweep_began_with(mine):
 
 
 FAILING = """
+    import asyncio
     import world
 
 
@@ -255,15 +257,47 @@ FAILING = """
     class Leaving(world.Line):
         def step(self, state, action, rng):
             raise SystemExit(0)
+
+
+    class PanicException(BaseException):
+        pass
+
+
+    class Mute(BaseException):
+        def __str__(self):
+            raise PanicException
+
+
+    class Any(world.Line):
+        def step(self, state, action, rng):
+            raise self.error
+
+        def __init__(self, task: str = "right", which: str = "panic"):
+            super().__init__(task)
+            self.error = {
+                "panic": PanicException("index out of bounds"),
+                "mute": Mute(),
+                "closed": GeneratorExit("closed"),
+                "cancelled": asyncio.CancelledError("not by us"),
+                "group": BaseExceptionGroup("two", [PanicException("one"), ValueError()]),
+                "nothing": StopIteration(),
+                "interrupted": BaseExceptionGroup("two", [KeyboardInterrupt()]),
+            }[which]
+
+
+    class Cancelling(world.Line):
+        def step(self, state, action, rng):
+            asyncio.current_task().cancel()
+            return super().step(state, action, rng)
 """
 
 
 @pytest.mark.parametrize(
     ("domain", "error"),
     [
-        ("failing.py:Broken", "failing.py, line 7: KeyError: "),
+        ("failing.py:Broken", "failing.py, line 8: KeyError: "),
         ("failing.py:Odd", "rules.py, line 3: TypeError: "),
-        ("failing.py:Leaving", "failing.py, line 17: SystemExit: 0"),
+        ("failing.py:Leaving", "failing.py, line 18: SystemExit: 0"),
     ],
 )
 def test_an_error_of_one_s_own_code_is_kept_with_its_place(mine, domain, error):
@@ -281,7 +315,99 @@ def test_a_world_that_exits_in_a_task_of_its_own_ends_no_command(mine):
         planners="uct", domain="failing.py:Leaving", seeds=1, settings={"width": 2}
     ).trials[0]
     kept = asyncio.run(run_trial(trial, Engines(EncoderEngine()))).error
-    assert kept == "failing.py, line 17: RuntimeError: SystemExit: 0"
+    assert kept == "failing.py, line 18: RuntimeError: SystemExit: 0"
+
+
+@pytest.mark.parametrize(
+    ("which", "error"),
+    [
+        ("panic", "PanicException: index out of bounds"),
+        ("mute", "Mute"),
+        ("closed", "GeneratorExit: closed"),
+        ("cancelled", "CancelledError: not by us"),
+        ("group", "BaseExceptionGroup: two (2 sub-exceptions), the first PanicException: one"),
+        ("nothing", "StopIteration"),
+    ],
+)
+@pytest.mark.parametrize("width", [1, 2])
+def test_an_error_that_is_no_exception_is_kept_as_any_other(mine, which, error, width):
+    # Not what an earlier test has run in this process.
+    write(mine, failing_py=FAILING + f"\n    # {which}, {width}\n")
+    settings = {"domain.which": which, "width": width}
+    trial = load(planners="uct", domain="failing.py:Any", seeds=1, settings=settings).trials[0]
+    kept = asyncio.run(run_trial(trial, Engines(EncoderEngine())))
+    assert (kept.status, kept.error) == ("failed", f"failing.py, line 32: {error}")
+    chosen = (f"--set=domain.which={which}", f"--set=width={width}")
+    line = refused("run", "uct", "--domain", "failing.py:Any", *chosen, "--model=none", code=1)
+    assert line == f"error: failing.py, line 32: {error}"
+
+
+def test_a_world_that_cancels_its_own_task_has_failed(mine):
+    write(mine, failing_py=FAILING)
+    load(planners="uct", domain="failing.py:Cancelling", seeds=2, retries=0)
+    said = printed("sweep", "run", "sweep.yaml", *TRUSTED)
+    assert "all 4 trials finished; 0 done and 4 failed" in said
+    refused("run", "uct", "--domain", "failing.py:Cancelling", "--model=none", code=1)
+
+
+def test_ctrl_c_in_a_group_of_errors_ends_a_sweep(mine):
+    write(mine, failing_py=FAILING + "\n    # interrupted\n")
+    load(planners="uct", domain="failing.py:Any", settings={"domain.which": "interrupted"})
+    assert printed("sweep", "run", "sweep.yaml", *TRUSTED, code=130).startswith("interrupted; 0 of")
+
+
+def test_the_end_of_a_sweep_counts_what_is_recorded(mine, monkeypatch):
+    def lost(self, trial):
+        if trial.task == "left":
+            raise asyncio.CancelledError  # nobody cancelled it
+        return run_trial(trial, Engines(EncoderEngine()))
+
+    monkeypatch.setattr(LocalPool, "run", lost)
+    load(seeds=2)
+    line = printed("sweep", "run", "sweep.yaml", *TRUSTED, code=1)
+    assert line == (
+        "error: the sweep ended, but 2 of 4 trials left no result; 2 of 4 trials are recorded; "
+        "to go on: llm-planning sweep resume sweeps/sweep\n"
+    )
+
+
+def test_a_metric_whose_reading_fails_is_no_end_of_the_sweep(mine):
+    lazy = """
+        from llm_planning import Outcome, planner
+
+        class Lazy(dict):
+            def __init__(self):
+                super().__init__(cost=1)
+
+            def items(self):
+                raise OSError("gone")
+
+        @planner("walk", summary="Leaves a metric that cannot be read.")
+        async def walk(run):
+            return Outcome(success=True, plan=(), metrics={"lazy": Lazy()}, trace={}, text="")
+    """
+    write(mine, lazy_py=lazy)
+    load(planners="lazy.py:walk", seeds=1, retries=0)
+    assert "0 done and 2 failed" in printed("sweep", "run", "sweep.yaml", *TRUSTED)
+    (reason,) = answer("sweep", "status", "sweeps/sweep")["errors"]
+    assert "left a result that cannot be kept (OSError: gone)" in reason
+
+
+def test_a_world_that_closes_standard_output_loses_no_trial(mine):
+    closing = """
+        import sys
+        import world
+
+        class Closing(world.Line):
+            def start(self, seed):
+                sys.stdout.close()
+                return 0
+    """
+    write(mine, closing_py=closing)
+    load(planners="uct", domain="closing.py:Closing", seeds=2, settings={"simulations": 2})
+    line = printed_by_process("sweep", "run", "sweep.yaml", *TRUSTED, code=1)
+    assert line == "error: standard output cannot be written: it is closed\n"
+    assert answer("sweep", "status", "sweeps/sweep")["finished"] == 4
 
 
 @pytest.mark.parametrize("changed", ["world.py", "walk.py", "rules.py"])
@@ -350,3 +476,139 @@ def test_domains_are_swept_like_anything_else(mine):
     ]
     assert prepare_trial(trials[-1]).domain.name == "more.py:Long"
     assert trials[0].source != trials[-1].source
+
+
+CARRY = """
+    from llm_planning import Domain, Step
+
+    THINGS = frozenset({"apple", "book", "cup", "dish", "egg", "fork", "glove"})
+
+
+    class Carry(Domain):
+        goal = "Carry three things."
+
+        def start(self, seed):
+            return frozenset()
+
+        def describe(self, held):
+            return f"You hold {', '.join(held) or 'nothing'}."
+
+        def actions(self, held):
+            return list(THINGS - held) if len(held) < 5 else []
+
+        def step(self, held, action, rng):
+            return Step(held | {action}, done=len(held) == 4)
+"""
+
+
+def test_a_command_plans_the_same_each_time_though_a_world_lists_a_set(mine):
+    write(mine, carry_py=CARRY)
+    load(planners="uct", domain="carry.py:Carry", settings={"simulations": 2})
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    plans = []
+    for number, environment in enumerate([{}, {}, {"PYTHONHASHSEED": "5"}]):
+        out = mine / f"out{number}"
+        ended = subprocess.run(
+            command("sweep", "run", "sweep.yaml", *TRUSTED, "--out", out),
+            env={**inherited, **environment},
+            capture_output=True,
+            check=False,
+        )
+        assert ended.returncode == 0
+        with Ledger.open(out) as ledger:
+            plans.append([row.result.plan for row in ledger.rows()])
+            (made,) = ledger.provenances.values()
+        assert made["hash_seed"] == environment.get("PYTHONHASHSEED", "0")
+    assert plans[0] == plans[1]
+    assert len({plans[0][0], plans[2][0]}) == 2
+
+
+READING = """
+    import importlib
+    import json
+    import subprocess
+    from pathlib import Path
+
+    import world
+
+    HERE = Path(__file__).parent
+    LENGTH = int((HERE / "length.txt").read_text())
+    later = importlib.import_module("later")
+
+
+    class Reading(world.Line):
+        def __init__(self, task: str = "right", pause: float = 0.0):
+            super().__init__(task, length=LENGTH)
+            table = HERE / "tables" / f"{task}.json"
+            self.table = json.loads(table.read_text()) if table.exists() else None
+
+        def start(self, seed):
+            for name in ("log", "made"):
+                with open(name, "a") as file:
+                    file.write("x")
+                (HERE / name).read_text()
+            subprocess.run(["sh", "-c", "date +%N > theirs"])
+            (HERE / "theirs").read_text()
+            return 0
+"""
+
+
+@pytest.fixture
+def reading(mine):
+    """A world that reads files when it is imported, constructed and begun."""
+    (mine / "tables").mkdir()
+    write(mine, reading_py=READING, later_py="X = 1", length_txt="3", log_txt="")
+    for name in ("log", "made", "theirs"):
+        (mine / name).write_text("of an earlier run")
+    for task in ("right", "left"):
+        (mine / "tables" / f"{task}.json").write_text("[1]")
+    load(domain="reading.py:Reading", seeds=1, retries=0)
+    time.sleep(0.02)  # a file system may keep time in steps of some milliseconds
+    return mine
+
+
+def test_a_ledger_has_results_of_one_content_of_each_file_that_its_code_reads(reading):
+    printed_by_process("sweep", "run", "sweep.yaml", *TRUSTED)
+    folder = reading / "sweeps" / "sweep"
+    with Ledger.open(folder) as ledger:
+        read = {row.result.trial.task: set(row.result.files) for row in ledger.rows()}
+    first = {"length.txt", "later.py"}
+    assert read == {task: {*first, f"tables/{task}.json"} for task in ("right", "left")}
+    for name in ("length.txt", "later.py", "tables/left.json"):
+        path = reading / name
+        before = path.read_text()
+        path.write_text(f"{before} ")
+        for again in (("run", "sweep.yaml"), ("resume", folder)):
+            line = printed("sweep", *again, *TRUSTED, code=1)
+            assert line.startswith(
+                f"error: {name} is not what it was when the sweep began: put it back, or begin the "
+                "sweep anew in another folder; 2 of 2 trials are recorded"
+            )
+        path.write_text(before)
+    assert "all 2 trials finished" in printed("sweep", "resume", folder, *TRUSTED)
+
+
+def test_a_file_that_is_read_later_must_not_change_while_the_sweep_runs(reading):
+    engines = Engines(EncoderEngine())
+    right, left = load().trials
+    first = asyncio.run(run_trial(right, engines))
+    assert first.files.keys() >= {"length.txt", "tables/right.json"}
+    (reading / "tables" / "right.json").write_text("[2]")
+    again = asyncio.run(run_trial(right, engines))
+    assert again.files["tables/right.json"] != first.files["tables/right.json"]
+    with Ledger.create(reading / "out", load().to_json(), {}) as ledger:
+        ledger.record(first, attempt=1, final=True)
+        with pytest.raises(OwnCodeError, match=r"^tables/right\.json is not what it was"):
+            ledger.record(replace(again, trial=left), attempt=1, final=True)
+        assert len(ledger.finished()) == 1
+
+
+def test_code_is_run_anew_when_what_it_read_has_changed(reading):
+    engines = Engines(EncoderEngine())
+    first = asyncio.run(run_trial(load().trials[0], engines))
+    (reading / "length.txt").write_text("5")
+    time.sleep(0.02)
+    again = asyncio.run(run_trial(load().trials[0], engines))
+    ends = [abs(result.metrics["end"]) for result in (first, again)]
+    assert ends == [3, 5]
+    assert first.files["length.txt"] != again.files["length.txt"]

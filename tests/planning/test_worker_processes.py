@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from functools import partial
 from multiprocessing.context import SpawnProcess
 
 import pytest
@@ -72,6 +73,50 @@ async def test_errors_come_back_and_a_dead_worker_is_replaced():
     with pytest.raises(WorkerLostError, match="vanish"):
         await in_worker(vanish)
     assert await in_worker(os.getpid) != os.getpid()
+
+
+class Panic(BaseException):
+    """As errors of native libraries, which are no `Exception`."""
+
+
+class CodedError(Exception):
+    """It is written, but cannot be read again."""
+
+    def __init__(self, *, code):
+        super().__init__(f"code {code}")
+
+
+class UnwrittenError(Exception):
+    def __reduce__(self):
+        raise OSError("it holds a socket")
+
+
+class Unread:
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+def raise_(error, *arguments, **named):
+    raise error(*arguments, **named)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (partial(raise_, Panic, "index out of bounds"), Panic, "^index out of bounds"),
+        (partial(raise_, SystemExit, 3), SystemExit, "^3"),
+        (partial(raise_, CodedError, code=3), RuntimeError, "^CodedError: code 3$"),
+        (partial(raise_, UnwrittenError, "closed"), RuntimeError, "^UnwrittenError: closed$"),
+        (partial(raise_, StopIteration), RuntimeError, "StopIteration"),
+        (Unread, ValueError, "no number"),
+        (partial(repr, Unread()), ValueError, "no number"),
+    ],
+)
+async def test_what_cannot_cross_is_the_error_of_its_call_alone(call, error, message):
+    beside = asyncio.ensure_future(in_worker(time.sleep, 0.2))
+    with pytest.raises(error, match=message):
+        await in_worker(call)
+    await beside
 
 
 def test_the_end_waits_for_no_process_that_was_started_while_another_was_lost(monkeypatch):
@@ -155,18 +200,18 @@ async def test_lone_workers_are_as_many_as_there_are_processors(monkeypatch):
         def __init__(self, count):
             pass
 
-        def submit(self, function):
+        def submit(self, function, call):
             nonlocal running, most
             running += 1
             most = max(most, running)
             done = Future()
-            asyncio.get_running_loop().call_later(0.01, self.end, done)
+            asyncio.get_running_loop().call_later(0.01, self.end, done, function(call))
             return done
 
-        def end(self, done):
+        def end(self, done, answer):
             nonlocal running
             running -= 1
-            done.set_result(None)
+            done.set_result(answer)
 
         def shutdown(self, **options):
             pass

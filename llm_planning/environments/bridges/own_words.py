@@ -108,7 +108,9 @@ class _InOwnWords(Domain[Any, str]):
     def _said(self, function: str, say: Callable[..., object], *of: object) -> str:
         try:
             words = say(*of)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             failure = describe_error(error)
             raise DomainError(f"words={self._file}: `{function}` fails: {failure}") from error
         if not isinstance(words, str):

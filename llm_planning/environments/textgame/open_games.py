@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field
 
+from llm_planning.data_files import note_read
 from llm_planning.environments.textgame import jericho_games
 from llm_planning.environments.textgame.given_games import open_given, textworld_description
 from llm_planning.environments.textgame.jericho_interpreter import StateOption  # noqa: TC001
@@ -157,6 +158,10 @@ class OpenGames:
         key = game_key(task, settings)
         if task in jericho_games.JERICHO_GAMES and key.story and not settings.game:
             await asyncio.to_thread(jericho_games.check_release, key.story)
+        if key.story and (settings.game or task in jericho_games.JERICHO_GAMES):
+            with suppress(OSError, ValueError):  # which is said when the game is opened
+                note_read(key.story)
+                note_read(key.story.with_suffix(".json"))  # TextWorld's description, if it has one
         parts = _SharedGame(key, settings.state)
         if settings.state == "exact":
             parts = self.shared.setdefault(key, parts)
