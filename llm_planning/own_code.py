@@ -105,8 +105,8 @@ def locate_error(error: BaseException, names: Iterable[str]) -> str:
 
     The place is the last line in a file of the names, or in one beside it that it imports, as FILE
     has it there, of the error, else of what caused it; without one, the last line anywhere, with
-    its module. An error that crossed a process has no place. Of a group of tasks, its first error is
-    told; of a `StopIteration` that Python put into another error, as it does at the end of a
+    its module. An error that crossed a process has no place. Of a group of tasks, its first error
+    is told; of a `StopIteration` that Python put into another error, as it does at the end of a
     coroutine and of a generator, the `StopIteration`.
     """
     if isinstance(error, BaseExceptionGroup) and error.exceptions[0].__traceback__:
