@@ -12,7 +12,7 @@ from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from llm_base.quoting import quote
+from llm_base import quoting
 from llm_planning.domain import A, Domain, DomainError, Observes, S, Step, Succeeds
 
 if TYPE_CHECKING:
@@ -110,10 +110,7 @@ def wrong_return(domain: object, method: str, value: object, wanted: str) -> Dom
         >>> str(wrong_return("a world", "feasible", True, "a text or None"))
         'str.feasible returned True, not a text or None: docs/extending.md says what it returns'
     """
-    return DomainError(
-        f"{type(domain).__name__}.{method} returned {quote(value)}, not {wanted}: "
-        "docs/extending.md says what it returns"
-    )
+    return DomainError(quoting.wrong_return(domain, method, value, wanted))
 
 
 async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None:

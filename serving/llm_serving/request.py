@@ -127,8 +127,8 @@ class ScoreRequest:
 
     Attributes:
         prompt: what the choices answer.
-        choices: action strings; equal ones are scored once. Each is tokenised by itself, as the
-            text that follows the prompt's last token.
+        choices: action strings; equal ones are scored once. Each has the tokens that it has
+            behind the prompt.
         kind: "answers" are scored with the terminator, log p(choice, terminator | prompt); "labels"
             are one token each, log p(label | prompt).
         role: whose question this is; usage is counted under this name.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import numpy as np
 
+from llm_serving.checked_engine import checked_completion, checked_scores
 from llm_serving.errors import EngineStoppedError, ServingError
 from llm_serving.request import (
     Ability,
@@ -47,7 +48,7 @@ _IDENTITY = ModelIdentity(name="scripted", revision="script", dtype="none")
 
 
 class ScriptError(ServingError):
-    """The script has no answer, or one that the request does not allow."""
+    """The script has no answer."""
 
 
 class ScriptedEngine:
@@ -72,8 +73,9 @@ class ScriptedEngine:
         embedded: the texts of every embedding.
 
     Raises:
-        ScriptError: by its methods: the script has no answer, or one outside the request's
-            constraint; there is no score function, or it gives another number of values.
+        ScriptError: by its methods: the script has no answer, or there is no score function.
+        WrongReturnError: by its methods: the answer is outside the request's constraint, or the
+            score function gives something else than a log-probability for each choice.
         EngineStoppedError: by its methods: the engine was closed.
 
     Example:
@@ -149,12 +151,6 @@ class ScriptedEngine:
         self.requests.append(request)
         # Before the delay, so that answers in a row go to the requests in the order of asking.
         text = self._answer(request)
-        constraint = request.constraint
-        if constraint is not None and re.fullmatch(constraint.regex, text) is None:
-            raise ScriptError(
-                f"the script answers {text!r} to role {request.role!r}, which is not in the "
-                f"language of its constraint {constraint.regex!r}: correct the script"
-            )
         if self._delay is not None:
             await self._pause(self._delay(request))
         token_ids = (*text.encode(), _END)
@@ -164,7 +160,8 @@ class ScriptedEngine:
             completion_tokens=len(token_ids),
             seconds=time.perf_counter() - started,
         )
-        return Completion(text=text, token_ids=token_ids, finish="stop", usage=usage)
+        completion = Completion(text=text, token_ids=token_ids, finish="stop", usage=usage)
+        return checked_completion(self, request, completion)
 
     async def score(self, request: ScoreRequest) -> Scores:
         """Scores by the score function."""
@@ -178,17 +175,12 @@ class ScriptedEngine:
                 f"role {request.role!r} asks for scores: give the engine a `score` function"
             )
         logprobs = tuple(self._score_function(text, choices))
-        if len(logprobs) != len(choices):
-            raise ScriptError(
-                f"the score function gives {len(logprobs)} values for the {len(choices)} choices "
-                f"of role {request.role!r}: correct it"
-            )
         usage = Usage(
             calls=1,
             prompt_tokens=len(self.encode(request.prompt).token_ids),
             seconds=time.perf_counter() - started,
         )
-        return Scores(logprobs=logprobs, usage=usage)
+        return checked_scores(self, request, Scores(logprobs=logprobs, usage=usage))
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """Embeds each text by its digest."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from llm_base.quoting import quote
 from llm_serving.chat import ChatFormat
 from llm_serving.config import EngineConfig
 from llm_serving.dispatcher import Dispatcher
@@ -17,6 +18,7 @@ from llm_serving.encoder import TextEncoder
 from llm_serving.errors import (
     AdapterError,
     EngineConfigError,
+    LabelError,
     PromptTooLongError,
     RequestFailedError,
     TooManyImagesError,
@@ -164,6 +166,8 @@ class VllmEngine:
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)
         self._scoring: Literal["auto", "tail", "trie"] = self.config.scoring
+        # Choices that were told to have unknown characters.
+        self._unknown: set[str] = set()
         # A trace encodes a prompt again once it is answered, and that takes milliseconds.
         self._encoded = lru_cache(maxsize=_PROMPTS_REMEMBERED)(self._encode)
 
@@ -296,7 +300,7 @@ class VllmEngine:
     async def _answer_scores(
         self, submit: Submit, prompt: EncodedPrompt, choices: Sequence[str]
     ) -> tuple[tuple[float, ...], Sequence[VllmResult]]:
-        sequences = [self.own_tokens(choice) for choice in choices]
+        sequences = self._distinct_tokens(prompt, choices)
         self._check_length(prompt, max(map(len, sequences)) + 1)
         distinct = list(dict.fromkeys(sequences))
         scored = await self._sequence_scores(submit, prompt, distinct)
@@ -306,7 +310,14 @@ class VllmEngine:
     async def _label_scores(
         self, submit: Submit, prompt: EncodedPrompt, labels: Sequence[str]
     ) -> tuple[tuple[float, ...], Sequence[VllmResult]]:
-        tokens = [self._label_token(label) for label in labels]
+        sequences = self._distinct_tokens(prompt, labels)
+        for label, sequence in zip(labels, sequences, strict=True):
+            if len(sequence) != 1:
+                raise LabelError(
+                    f"the label {label!r} is {len(sequence)} tokens of this model, not one: "
+                    "choose another label, or score it as an answer"
+                )
+        tokens = [token for (token,) in sequences]
         self._check_length(prompt, 1)
         logprobs, results = await next_token_logprobs(submit, prompt, list(dict.fromkeys(tokens)))
         return tuple(logprobs[token] for token in tokens), results
@@ -432,22 +443,37 @@ class VllmEngine:
                 "scoring by prompt tails differs from the trie by %.3f nats: the trie is used", gap
             )
 
-    def choice_tokens(self, choice: str) -> tuple[int, ...]:
+    def choice_tokens(self, choice: str, *, behind: Sequence[int] = ()) -> tuple[int, ...]:
         """A choice as the model writes it: its own tokens, then the first that ends a turn."""
-        return (*self.own_tokens(choice), self.ends[0])
+        return (*self.own_tokens(choice, behind=behind), self.ends[0])
 
-    def own_tokens(self, text: str) -> tuple[int, ...]:
-        """A text as it follows a prompt's last token."""
-        return self._chat.tokens(text)
+    def own_tokens(self, text: str, *, behind: Sequence[int] = ()) -> tuple[int, ...]:
+        """A text as it follows the tokens of a prompt; see `ChatFormat.tokens`."""
+        return self._chat.tokens(text, behind=behind)
 
-    def _label_token(self, label: str) -> int:
-        tokens = self.own_tokens(label)
-        if len(tokens) != 1:
-            raise ValueError(
-                f"the label {label!r} is {len(tokens)} tokens of this model, not one: "
-                "choose another label, or score it as an answer"
-            )
-        return tokens[0]
+    def _distinct_tokens(self, prompt: EncodedPrompt, choices: Sequence[str]) -> list[Tokens]:
+        """The tokens of each choice behind a prompt.
+
+        Raises:
+            RequestFailedError: to this tokenizer two choices are the same, or one is nothing.
+        """
+        sequences = [self.own_tokens(choice, behind=prompt.token_ids) for choice in choices]
+        read_as: dict[Tokens, str] = {(): ""}
+        for choice, tokens in zip(choices, sequences, strict=True):
+            if (other := read_as.setdefault(tokens, choice)) != choice:
+                raise RequestFailedError(
+                    f"{quote(choice)} and {quote(other)} are the same tokens to "
+                    f"{self.identity.name}, so it cannot choose between them: rename one, or take "
+                    "another model"
+                )
+            if self._tokenizer.unk_token_id in tokens and choice not in self._unknown:
+                self._unknown.add(choice)
+                logger.warning(
+                    "%s does not know every character of %s: its score is that of another text",
+                    self.identity.name,
+                    quote(choice),
+                )
+        return sequences
 
     def _check_guidance(self, name: str) -> None:
         eos, end = self._tokenizer.convert_ids_to_tokens(
