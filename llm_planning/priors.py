@@ -87,8 +87,8 @@ SAMPLES = 10
 SAMPLING_TEMPERATURE = 1.0
 """Temperature of the draws of `sample`: the model's own distribution."""
 
-_LINE = "\n"
-"""Ends most prompts: a label begins the next line."""
+_BEFORE_LABELS = ("", "\n")
+"""What a label may be one token behind: some tokenizers write a blank before a text alone."""
 
 MOST_SAID = 5
 """The most actions with their chances in an answer of `verbal`."""
@@ -418,9 +418,9 @@ class Labels:
             numbers = tuple(map(str, range(1, count + 1)))
             pairs = map("".join, product(ascii_uppercase, repeat=2))
             capitals = (*ascii_uppercase, *pairs)
-            # Best a token wherever it stands: what a prompt ends with is not known yet.
-            rows = product((("", _LINE), (_LINE,)), (numbers, capitals))
-            single = (tuple(islice(self._single(row, some), count)) for some, row in rows)
+            # What the prompt ends with is not known yet.
+            rows = product(_BEFORE_LABELS, (numbers, capitals))
+            single = (tuple(islice(self._single(row, before), count)) for before, row in rows)
             self._known[count] = next((row for row in single if len(row) == count), numbers)
         return self._known[count]
 
@@ -437,26 +437,21 @@ class Labels:
             labels: the result of `of`.
         """
         scored = partial(ScoreRequest, prompt, tuple(labels), role=role)
-        single = len(tuple(self._single(labels, (_LINE,)))) == len(labels)
-        if single and "labels" in self._engine.abilities:
+        rows = (tuple(self._single(labels, before)) for before in _BEFORE_LABELS)
+        if "labels" in self._engine.abilities and any(len(row) == len(labels) for row in rows):
             try:
                 return (await self._engine.score(scored(kind="labels"))).logprobs
             except LabelError:
-                pass  # not behind this prompt
+                pass  # behind this prompt they are not
         return (await self._engine.score(scored())).logprobs
 
-    def _single(self, names: Iterable[str], befores: Sequence[str]) -> Iterator[str]:
-        """Yields the names that are a single token behind each of some texts, each token once."""
+    def _single(self, names: Iterable[str], before: str) -> Iterator[str]:
+        """Yields the names that are a single token behind a text, each token once."""
         seen: set[int] = set()
-        for name in names:
-            tokens = [self._behind(before, name) for before in befores]
-            if all(len(own) == 1 for own in tokens) and tokens[-1][0] not in seen:
-                seen.add(tokens[-1][0])
-                yield name
-
-    def _behind(self, before: str, name: str) -> Sequence[int]:
-        """The tokens of a name behind a text; of the name alone, where the two share one."""
         # Some tokenizers begin every text with a token of their own.
         own = self._engine.encode(before).token_ids
-        read = self._engine.encode(before + name).token_ids
-        return read[len(own) :] if read[: len(own)] == own or not before else self._behind("", name)
+        for name in names:
+            tokens = self._engine.encode(before + name).token_ids
+            if len(tokens) == len(own) + 1 and tokens[:-1] == own and tokens[-1] not in seen:
+                seen.add(tokens[-1])
+                yield name

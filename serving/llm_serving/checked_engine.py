@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from dataclasses import fields, replace
 from functools import partial
 from math import inf
@@ -85,14 +84,14 @@ class CheckedEngine:
         answer = self._engine.generate(request)
         if not self._checks:
             return await answer
-        return checked_completion(self._engine, request, await self._settled("generate", answer))
+        return _checked_completion(self._engine, request, await self._settled("generate", answer))
 
     async def score(self, request: ScoreRequest) -> Scores:
         """See `Engine`; there is a score for each choice, and one of them is above -inf."""
         answer = self._engine.score(request)
         if not self._checks:
             return await answer
-        return checked_scores(self._engine, request, await self._settled("score", answer))
+        return _checked_scores(self._engine, request, await self._settled("score", answer))
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """See `Engine`."""
@@ -111,7 +110,7 @@ class CheckedEngine:
         return await answer
 
 
-def checked_completion(engine: Engine, request: Request, completion: object) -> Completion:
+def _checked_completion(engine: Engine, request: Request, completion: object) -> Completion:
     """Makes sure of what an engine's `generate` returned.
 
     Returns:
@@ -126,9 +125,8 @@ def checked_completion(engine: Engine, request: Request, completion: object) -> 
     text, tokens = completion.text, completion.token_ids
     if not isinstance(text, str):
         raise _wrong(engine, "generate", text, "a text, as the text of its Completion")
-    constraint = request.constraint
-    if constraint is not None and re.fullmatch(constraint.regex, text) is None:
-        wanted = f"a text of the language {quote(constraint.regex)} of the role {request.role!r}"
+    if (broken := request.broken_by(text)) is not None:
+        wanted = f"a text of the language {quote(broken.regex)} of the role {request.role!r}"
         raise _wrong(engine, "generate", text, wanted)
     if completion.finish not in {"stop", "length"}:
         wanted = "'stop' or 'length', as the finish of its Completion"
@@ -141,7 +139,7 @@ def checked_completion(engine: Engine, request: Request, completion: object) -> 
     return replace(completion, token_ids=tokens, usage=usage)
 
 
-def checked_scores(engine: Engine, request: ScoreRequest, scores: object) -> Scores:
+def _checked_scores(engine: Engine, request: ScoreRequest, scores: object) -> Scores:
     """Makes sure of what an engine's `score` returned.
 
     Returns:

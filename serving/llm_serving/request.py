@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -119,6 +120,12 @@ class Request:
     role: str = "default"
     sample: int = 0
     adapter: str | None = None
+
+    def broken_by(self, text: str) -> Constraint | None:
+        """The constraint, if an answer is not in its language."""
+        constraint = self.constraint
+        fits = constraint is None or re.fullmatch(constraint.regex, text) is not None
+        return None if fits else constraint
 
 
 @dataclass(frozen=True, slots=True)

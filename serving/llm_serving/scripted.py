@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import numpy as np
 
-from llm_serving.checked_engine import checked_completion, checked_scores
 from llm_serving.errors import EngineStoppedError, ServingError
 from llm_serving.request import (
     Ability,
@@ -48,7 +47,7 @@ _IDENTITY = ModelIdentity(name="scripted", revision="script", dtype="none")
 
 
 class ScriptError(ServingError):
-    """The script has no answer."""
+    """The script has no answer, or one that the request does not allow."""
 
 
 class ScriptedEngine:
@@ -73,9 +72,8 @@ class ScriptedEngine:
         embedded: the texts of every embedding.
 
     Raises:
-        ScriptError: by its methods: the script has no answer, or there is no score function.
-        WrongReturnError: by its methods: the answer is outside the request's constraint, or the
-            score function gives something else than a log-probability for each choice.
+        ScriptError: by its methods: the script has no answer, or one outside the request's
+            constraint; there is no score function, or it gives another number of values.
         EngineStoppedError: by its methods: the engine was closed.
 
     Example:
@@ -151,6 +149,11 @@ class ScriptedEngine:
         self.requests.append(request)
         # Before the delay, so that answers in a row go to the requests in the order of asking.
         text = self._answer(request)
+        if (broken := request.broken_by(text)) is not None:
+            raise ScriptError(
+                f"the script answers {text!r} to role {request.role!r}, which is not in the "
+                f"language of its constraint {broken.regex!r}: correct the script"
+            )
         if self._delay is not None:
             await self._pause(self._delay(request))
         token_ids = (*text.encode(), _END)
@@ -160,8 +163,7 @@ class ScriptedEngine:
             completion_tokens=len(token_ids),
             seconds=time.perf_counter() - started,
         )
-        completion = Completion(text=text, token_ids=token_ids, finish="stop", usage=usage)
-        return checked_completion(self, request, completion)
+        return Completion(text=text, token_ids=token_ids, finish="stop", usage=usage)
 
     async def score(self, request: ScoreRequest) -> Scores:
         """Scores by the score function."""
@@ -175,12 +177,17 @@ class ScriptedEngine:
                 f"role {request.role!r} asks for scores: give the engine a `score` function"
             )
         logprobs = tuple(self._score_function(text, choices))
+        if len(logprobs) != len(choices):
+            raise ScriptError(
+                f"the score function gives {len(logprobs)} values for the {len(choices)} choices "
+                f"of role {request.role!r}: correct it"
+            )
         usage = Usage(
             calls=1,
             prompt_tokens=len(self.encode(request.prompt).token_ids),
             seconds=time.perf_counter() - started,
         )
-        return checked_scores(self, request, Scores(logprobs=logprobs, usage=usage))
+        return Scores(logprobs=logprobs, usage=usage)
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """Embeds each text by its digest."""

@@ -11,9 +11,8 @@ from llm_planning.domain import Step
 from llm_planning.planners.any_domain.roles import THOUGHT
 from llm_planning.settings import SettingsError
 from llm_serving.answers import Constraint
-from llm_serving.errors import WrongReturnError
 from llm_serving.request import Image
-from llm_serving.scripted import ScriptedEngine
+from llm_serving.scripted import ScriptedEngine, ScriptError
 
 LEFT = "I want to look behind the door on the left."
 RIGHT = "I should follow the arrow to the right door."
@@ -145,7 +144,7 @@ async def test_a_thought_is_one_bounded_sentence():
         assert bool(re.fullmatch(THOUGHT.regex, text)) is allowed
         assert len(text.encode()) <= THOUGHT.max_bytes or not allowed
     engine = ScriptedEngine({"think": "Hm."}, score=prefer("open right"))
-    with pytest.raises(WrongReturnError, match="not a text of the language"):
+    with pytest.raises(ScriptError, match="not in the language"):
         await run("react", Doors(), engine=engine)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import pytest
 
 from llm_serving.engine import draw
-from llm_serving.errors import EngineStoppedError, WrongReturnError
+from llm_serving.errors import EngineStoppedError
 from llm_serving.request import EncodedPrompt, Image, Message, Request, ScoreRequest
 from llm_serving.scripted import ScriptedEngine, ScriptError
 
@@ -67,7 +67,7 @@ async def test_answers_in_a_row_go_out_in_the_order_of_asking():
 async def test_an_answer_outside_its_constraint_is_an_error():
     engine = ScriptedEngine(lambda _: "yes.")
     constraint = Words("yes|no")
-    with pytest.raises(WrongReturnError, match=r"'yes\.', not .* language 'yes\|no'.*'done'"):
+    with pytest.raises(ScriptError, match=r"'yes\.' to role 'done'.*'yes\|no'"):
         await engine.generate(Request(prompt="x", constraint=constraint, role="done"))
     good = ScriptedEngine(lambda _: "no")
     assert (await good.generate(Request(prompt="x", constraint=constraint))).text == "no"
