@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_base.files import read_json
 from llm_base.quoting import quote
 from llm_serving.chat_template import ChatTemplate
-from llm_serving.errors import EngineConfigError
+from llm_serving.errors import EngineConfigError, RequestFailedError
 from llm_serving.models.reading import read_tokenizer
 from llm_serving.request import Message
 from llm_serving.special_tokens import SpecialTexts
@@ -61,7 +61,7 @@ class ChatFormat:
         template: str = "",
         variables: Mapping[str, Any] | None = None,
     ) -> None:
-        name = str(folder) if name is None else name
+        name = self._name = str(folder) if name is None else name
         variables = dict(variables or {})
         self.tokenizer: Any = read_tokenizer(folder)
         self._added: dict[str, int] = {
@@ -78,6 +78,7 @@ class ChatFormat:
         marks = self._marks()
         self._mark_ids = frozenset(marks.values())
         self._special = SpecialTexts(self.tokenizer, marks, name=name)
+        self._told: set[str] = set()
         # A search asks about the same actions again, mostly behind the same end of a prompt.
         self._behind = lru_cache(maxsize=_TEXTS_REMEMBERED)(self._find_behind)
         own = json.dumps([template, variables], sort_keys=True) if template or variables else ""
@@ -125,6 +126,31 @@ class ChatFormat:
         """
         return _ids(self.spans(text, behind=behind))
 
+    def choices(self, choices: Sequence[str], *, behind: Sequence[int]) -> list[tuple[int, ...]]:
+        """The token ids of each of some choices behind a prompt.
+
+        Unknown characters are told in a warning, once for each text.
+
+        Raises:
+            RequestFailedError: the tokenizer reads two of them alike, or one as nothing.
+        """
+        read: dict[tuple[int, ...], str] = {(): ""}
+        listed = [self.tokens(choice, behind=behind) for choice in choices]
+        for choice, tokens in zip(choices, listed, strict=True):
+            if (other := read.setdefault(tokens, choice)) != choice:
+                raise RequestFailedError(
+                    f"{quote(other)} and {quote(choice)} are the same tokens to {self._name}, "
+                    "which cannot choose between them: rename one, or take another model"
+                )
+            if self.tokenizer.unk_token_id in tokens and choice not in self._told:
+                self._told.add(choice)
+                logger.warning(
+                    "%s does not know every character of %s, and scores it without them",
+                    self._name,
+                    quote(choice),
+                )
+        return listed
+
     def spans(self, text: str, *, behind: Sequence[int] = ()) -> _Spans:
         """As `tokens`, each with the half-open range of characters that it covers.
 
@@ -154,17 +180,21 @@ class ChatFormat:
                 end, skip_special_tokens=False, clean_up_tokenization_spaces=False
             )
             contexts.insert(0, (written, end[-_BORDER_TOKENS:]))
+            # In the chats that the model has learned, the template writes the tokenizer's blank.
             blank = self._template.before_blank
-            if blank and written.endswith(blank):
-                # In the chats that the model has learned, the template writes the blank.
-                spaced = _ids(self._read(written, f" {text}"))
-                if spaced[len(self._tokens(written)) :] == _ids(alone):
-                    return alone
+            if blank and written[-len(blank) :] == blank[-len(written) :] and self._writes_blanks:
+                return alone
         for before, border in contexts:
             own, read = self._tokens(before), self._read(before, text)
             if _ids(read)[: len(own)] == own and own[len(own) - len(border) :] == border:
                 return read[len(own) :]
         return alone
+
+    @cached_property
+    def _writes_blanks(self) -> bool:
+        """Whether the tokenizer writes a blank before every text."""
+        line = len(self._tokens("\n"))
+        return self._tokens("a") == self._tokens("\n a")[line:]
 
     def _read(self, before: str, text: str) -> _Spans:
         """The tokens of a text and of what a template wrote before it."""

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from llm_base.quoting import quote
 from llm_serving.chat import ChatFormat
 from llm_serving.config import EngineConfig
 from llm_serving.dispatcher import Dispatcher
@@ -166,8 +165,6 @@ class VllmEngine:
         self._owns_encoder = encoder is None
         self._encoder = encoder or TextEncoder(cache=None)
         self._scoring: Literal["auto", "tail", "trie"] = self.config.scoring
-        # Choices that were told to have unknown characters.
-        self._unknown: set[str] = set()
         # A trace encodes a prompt again once it is answered, and that takes milliseconds.
         self._encoded = lru_cache(maxsize=_PROMPTS_REMEMBERED)(self._encode)
 
@@ -300,7 +297,7 @@ class VllmEngine:
     async def _answer_scores(
         self, submit: Submit, prompt: EncodedPrompt, choices: Sequence[str]
     ) -> tuple[tuple[float, ...], Sequence[VllmResult]]:
-        sequences = self._distinct_tokens(prompt, choices)
+        sequences = self._chat.choices(choices, behind=prompt.token_ids)
         self._check_length(prompt, max(map(len, sequences)) + 1)
         distinct = list(dict.fromkeys(sequences))
         scored = await self._sequence_scores(submit, prompt, distinct)
@@ -310,7 +307,7 @@ class VllmEngine:
     async def _label_scores(
         self, submit: Submit, prompt: EncodedPrompt, labels: Sequence[str]
     ) -> tuple[tuple[float, ...], Sequence[VllmResult]]:
-        sequences = self._distinct_tokens(prompt, labels)
+        sequences = self._chat.choices(labels, behind=prompt.token_ids)
         for label, sequence in zip(labels, sequences, strict=True):
             if len(sequence) != 1:
                 raise LabelError(
@@ -450,30 +447,6 @@ class VllmEngine:
     def own_tokens(self, text: str, *, behind: Sequence[int] = ()) -> tuple[int, ...]:
         """A text as it follows the tokens of a prompt; see `ChatFormat.tokens`."""
         return self._chat.tokens(text, behind=behind)
-
-    def _distinct_tokens(self, prompt: EncodedPrompt, choices: Sequence[str]) -> list[Tokens]:
-        """The tokens of each choice behind a prompt.
-
-        Raises:
-            RequestFailedError: to this tokenizer two choices are the same, or one is nothing.
-        """
-        sequences = [self.own_tokens(choice, behind=prompt.token_ids) for choice in choices]
-        read_as: dict[Tokens, str] = {(): ""}
-        for choice, tokens in zip(choices, sequences, strict=True):
-            if (other := read_as.setdefault(tokens, choice)) != choice:
-                raise RequestFailedError(
-                    f"{quote(choice)} and {quote(other)} are the same tokens to "
-                    f"{self.identity.name}, so it cannot choose between them: rename one, or take "
-                    "another model"
-                )
-            if self._tokenizer.unk_token_id in tokens and choice not in self._unknown:
-                self._unknown.add(choice)
-                logger.warning(
-                    "%s does not know every character of %s: its score is that of another text",
-                    self.identity.name,
-                    quote(choice),
-                )
-        return sequences
 
     def _check_guidance(self, name: str) -> None:
         eos, end = self._tokenizer.convert_ids_to_tokens(
