@@ -119,8 +119,8 @@ class EngineConfig(BaseModel):
         taught = taught_revision(self.model)
         if self.taught_sha256 not in {"", taught}:
             raise AdapterError(
-                f"the model {self.model} is not the one of `taught_sha256`, its files have changed "
-                "since: restore them, or leave that key out"
+                f"the model {self.model} is not the one of `taught_sha256`: its files have changed "
+                "since. Restore them, or begin anew without that key"
             )
         hashes = {
             name: adapter_revision(adapter_folder(folder)) for name, folder in self.adapters.items()
