@@ -108,6 +108,20 @@ def test_a_special_token_in_a_choice_is_text_behind_a_prompt_too(tmp_path):
     assert read[-1][1][1] == len("go </s> north")
 
 
+def test_a_lesson_teaches_what_a_model_writes(tmp_path):
+    from llm_planning.distill.tokens import LessonTokenizer
+
+    opened = chats(tmp_path, sentencepiece())
+    lesson = LessonTokenizer(tmp_path).lesson("r", CHAT, '{"go":true}')
+    assert lesson.answer[:-1] == opened.tokens('{"go":true}', behind=lesson.prompt)
+    assert not opened.tokenizer.convert_ids_to_tokens(lesson.answer[0]).startswith("▁")
+    decide = [
+        token for token, weight in zip(lesson.answer, lesson.weights, strict=True) if weight == 1
+    ]
+    assert "true" in "".join(opened.tokenizer.convert_ids_to_tokens(decide))
+    assert lesson.weights[0] < 1, "the brace decides nothing"
+
+
 def test_choices_that_a_tokenizer_reads_alike_are_refused(tmp_path):
     opened = chats(tmp_path, unigram())
     prompt = opened.encode(CHAT)
