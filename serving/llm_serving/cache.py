@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
 _AnswerT = TypeVar("_AnswerT", bound=Answer)
 
-# Part of every key: a change of the encoding below, or of what a question means, must not find the
-# answers of the old one.
-_KEY_VERSION = 3
+# Part of every key: a change of the encoding below must not find the answers of the old one.
+_KEY_VERSION = 2
 
 _dump = json.JSONEncoder(separators=(",", ":")).encode
 

@@ -182,7 +182,7 @@ class ChatFormat:
             contexts.insert(0, (written, end[-_BORDER_TOKENS:]))
             # In the chats that the model has learned, the template writes the tokenizer's blank.
             blank = self._template.before_blank
-            if blank and written[-len(blank) :] == blank[-len(written) :] and self._writes_blanks:
+            if blank and written[-len(blank) :] == blank[-len(written) :] and self.writes_blanks:
                 return alone
         for before, border in contexts:
             own, read = self._tokens(before), self._read(before, text)
@@ -191,7 +191,7 @@ class ChatFormat:
         return alone
 
     @cached_property
-    def _writes_blanks(self) -> bool:
+    def writes_blanks(self) -> bool:
         """Whether the tokenizer writes a blank before every text."""
         line = len(self._tokens("\n"))
         return self._tokens("a") == self._tokens("\n a")[line:]

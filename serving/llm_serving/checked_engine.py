@@ -9,8 +9,6 @@ from math import inf
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import numpy as np
-
 from llm_base.quoting import quote, wrong_return
 from llm_serving.errors import WrongReturnError
 from llm_serving.request import Completion, EncodedPrompt, Scores, SharedPrompt, Usage
@@ -18,6 +16,7 @@ from llm_serving.request import Completion, EncodedPrompt, Scores, SharedPrompt,
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from llm_serving.engine import Engine
@@ -178,6 +177,8 @@ def _logprob(engine: Engine, logprob: Any, choice: str) -> float:  # noqa: ANN40
 
 
 def _checked_vectors(engine: Engine, count: int, vectors: object) -> NDArray[np.float32]:
+    import numpy as np  # as most runs embed nothing
+
     try:
         array = np.asarray(vectors, np.float32)
     except (TypeError, ValueError):
@@ -220,7 +221,11 @@ def _counted(engine: Engine, method: str, usage: object) -> Usage:
 
 def _whole_numbers(engine: Engine, tokens: Any) -> tuple[int, ...]:  # noqa: ANN401 - likewise
     listed = _listed(tokens)
-    if listed is None or not all(isinstance(token, Integral) and token >= 0 for token in listed):
+    if (
+        listed is None
+        or not all(isinstance(token, Integral) for token in listed)
+        or min(listed, default=0) < 0
+    ):
         wanted = "whole numbers of 0 or more, as the token_ids of its Completion"
         raise _wrong(engine, "generate", tokens, wanted)
     return tuple(map(int, listed))

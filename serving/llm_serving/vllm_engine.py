@@ -172,6 +172,8 @@ class VllmEngine:
         """What decides answers beside the weights."""
         config = self.config
         parts = [runner, config.scoring, str(self.ends), self._chat.digest]
+        if self._chat.writes_blanks:  # tells scores from those of choices with that blank
+            parts.append("choices=behind")
         if config.kv_dtype != "auto":
             parts.append(f"kv_dtype={config.kv_dtype}")
         if config.max_pixels is not None:

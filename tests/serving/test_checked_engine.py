@@ -152,6 +152,7 @@ async def test_answers_that_are_none_are_one_line(given, said):
 
 
 async def test_what_is_right_is_returned_as_it_is():
+    assert (await MeteredEngine(Own(replace(FINE, token_ids=[]))).generate(PICKED)) == FINE
     for given in (FINE, replace(FINE, token_ids=(1, 2))):
         assert await MeteredEngine(Own(given)).generate(PICKED) is given
     given = scores(-1.0, -2.0, -3.0)

@@ -152,3 +152,13 @@ def test_unknown_characters_are_told_once(tmp_path, caplog):
     assert record.getMessage().startswith("m does not know every character of 'go ☃'")
     with pytest.raises(RequestFailedError, match="are the same tokens"):
         opened.choices(("go ☃", "go ☂"), behind=opened.encode(CHAT))
+
+
+@pytest.mark.parametrize(
+    ("kind", "writes"),
+    [("prepend", True), ("metaspace first", True), ("bytes with a blank", True)]
+    + [("no blank", False), ("bytes", False)],
+)
+def test_answers_kept_under_the_tokens_of_a_blank_are_not_found_again(tmp_path, kind, writes):
+    """It is a part of the engine's identity, and so of a kept answer's key."""
+    assert chats(tmp_path, KINDS[kind]()).writes_blanks == writes
