@@ -155,7 +155,7 @@ def test_unknown_characters_are_told_once(tmp_path, caplog):
         opened.choices(("go ☃", "go ☂"), behind=opened.encode(CHAT))
 
 
-@pytest.mark.parametrize("kind", (*BLANK, "no blank", "bytes"))
+@pytest.mark.parametrize("kind", [*BLANK, "no blank", "bytes"])
 def test_answers_kept_under_the_tokens_of_a_blank_are_not_found_again(tmp_path, kind):
     """It is a part of the engine's identity, and so of a kept answer's key."""
     assert chats(tmp_path, KINDS[kind]()).writes_blanks == (kind in BLANK)
