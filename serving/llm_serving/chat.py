@@ -134,13 +134,15 @@ class ChatFormat:
         Raises:
             RequestFailedError: the tokenizer reads two of them alike, or one as nothing.
         """
-        read: dict[tuple[int, ...], str] = {(): ""}
+        read: dict[tuple[int, ...], str] = {}
         listed = [self.tokens(choice, behind=behind) for choice in choices]
         for choice, tokens in zip(choices, listed, strict=True):
-            if (other := read.setdefault(tokens, choice)) != choice:
+            other = read.setdefault(tokens, choice)
+            if not tokens or other != choice:
+                alike = f"{quote(other)} and {quote(choice)} are the same tokens"
                 raise RequestFailedError(
-                    f"{quote(other)} and {quote(choice)} are the same tokens to {self._name}, "
-                    "which cannot choose between them: rename one, or take another model"
+                    f"{alike if tokens else f'{quote(choice)} is no token'} to {self._name}, which "
+                    "cannot choose so: write it otherwise, or take another model"
                 )
             if self.tokenizer.unk_token_id in tokens and choice not in self._told:
                 self._told.add(choice)

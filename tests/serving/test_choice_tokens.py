@@ -128,10 +128,8 @@ def test_choices_that_a_tokenizer_reads_alike_are_refused(tmp_path):
     prompt = opened.encode(CHAT)
     choices = ("go north", "go", "go")
     assert len(opened.choices(choices, behind=prompt)) == 3
-    with pytest.raises(
-        RequestFailedError, match=r"'１' and '1' are the same tokens to m, .*rename"
-    ):
-        opened.choices(("１", "1"), behind=prompt)
+    with pytest.raises(RequestFailedError, match="'\uff11' and '1' are the same tokens to m, "):
+        opened.choices(("\uff11", "1"), behind=prompt)
 
 
 def test_a_choice_that_a_tokenizer_reads_as_nothing_is_refused(tmp_path):
@@ -140,7 +138,7 @@ def test_a_choice_that_a_tokenizer_reads_as_nothing_is_refused(tmp_path):
     core = byte_level()
     core.normalizer = normalizers.Strip()
     opened = chats(tmp_path, core)
-    with pytest.raises(RequestFailedError, match="'' and ' ' are the same tokens to m"):
+    with pytest.raises(RequestFailedError, match="' ' is no token to m, which cannot"):
         opened.choices(("go", " "), behind=opened.encode(CHAT))
 
 
