@@ -29,7 +29,7 @@ _END_TOKENS = 16
 """Of a prompt, at most, that a text is read behind."""
 _BORDER_TOKENS = 4
 """Of them, those next to the text, which must come out as the prompt's."""
-_TEXTS_REMEMBERED = 4096
+_TEXTS_REMEMBERED, _ENDS_REMEMBERED = 4096, 256
 
 
 class ChatFormat:
@@ -81,6 +81,7 @@ class ChatFormat:
         self._told: set[str] = set()
         # A search asks about the same actions again, mostly behind the same end of a prompt.
         self._behind = lru_cache(maxsize=_TEXTS_REMEMBERED)(self._find_behind)
+        self._contexts = lru_cache(maxsize=_ENDS_REMEMBERED)(self._find_contexts)
         own = json.dumps([template, variables], sort_keys=True) if template or variables else ""
         self.digest = own and hashlib.sha256(own.encode()).hexdigest()[:16]
 
@@ -175,22 +176,26 @@ class ChatFormat:
 
     def _find_behind(self, text: str, end: tuple[int, ...]) -> _Spans:
         """See `spans`; `end` are the prompt's last tokens."""
-        alone = self._read("", text)
-        contexts: list[tuple[str, tuple[int, ...]]] = [("\n", ())]
-        if end:
-            written: str = self.tokenizer.decode(
-                end, skip_special_tokens=False, clean_up_tokenization_spaces=False
-            )
-            contexts.insert(0, (written, end[-_BORDER_TOKENS:]))
-            # In the chats that the model has learned, the template writes the tokenizer's blank.
-            blank = self._template.before_blank
-            if blank and written[-len(blank) :] == blank[-len(written) :] and self.writes_blanks:
-                return alone
-        for before, border in contexts:
-            own, read = self._tokens(before), self._read(before, text)
-            if _ids(read)[: len(own)] == own and own[len(own) - len(border) :] == border:
+        for before, own in self._contexts(end):
+            read = self._read(before, text)
+            if _ids(read)[: len(own)] == own:
                 return read[len(own) :]
-        return alone
+        return self._read("", text)
+
+    def _find_contexts(self, end: tuple[int, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """What a text may be read behind, with its tokens: the end of the prompt, a line break."""
+        line = ("\n", self._tokens("\n"))
+        if not end:
+            return (line,)
+        written: str = self.tokenizer.decode(
+            end, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        blank = self._template.before_blank
+        if blank and written[-len(blank) :] == blank[-len(written) :] and self.writes_blanks:
+            # In the chats that the model has learned, the template writes the tokenizer's blank.
+            return ()
+        own, border = self._tokens(written), end[-_BORDER_TOKENS:]
+        return ((written, own), line) if own[-len(border) :] == border else (line,)
 
     @cached_property
     def writes_blanks(self) -> bool:
