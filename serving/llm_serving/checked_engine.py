@@ -127,7 +127,7 @@ def _checked_completion(engine: Engine, request: Request, completion: object) ->
     if (broken := request.broken_by(text)) is not None:
         wanted = f"a text of the language {quote(broken.regex)} of the role {request.role!r}"
         raise _wrong(engine, "generate", text, wanted)
-    if completion.finish not in {"stop", "length"}:
+    if completion.finish not in ("stop", "length"):
         wanted = "'stop' or 'length', as the finish of its Completion"
         raise _wrong(engine, "generate", completion.finish, wanted)
     if tokens.__class__ is not tuple or not all(map(_is_count, tokens)):
