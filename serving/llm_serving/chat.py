@@ -114,10 +114,10 @@ class ChatFormat:
     def tokens(self, text: str, *, behind: Sequence[int] = ()) -> tuple[int, ...]:
         """The token ids of what a model writes itself, such as an action.
 
-        Some tokenizers write a blank before every text that they read, which no model writes. So
-        these are the tokens that follow the prompt's own where both are read as one text. Where the
-        two would share a token they are those at the beginning of a line, and where that is so
-        there too, those of the text alone.
+        Some tokenizers write a blank before every text that they read, which no model writes. Of
+        these, they are the tokens that follow the prompt's own where both are read as one text.
+        Where the two would share a token, they are those at the beginning of a line. Where that is
+        so there too, and of all other tokenizers, they are those of the text alone.
 
         Args:
             behind: token ids of the prompt; without them the text begins a line.
@@ -159,7 +159,7 @@ class ChatFormat:
 
         A tokenizer without a `tokenizer.json` does not say the ranges: all are (0, 0).
         """
-        end = tuple(behind[-_END_TOKENS:])
+        end = tuple(behind[-_END_TOKENS:]) if self.writes_blanks else ()
         marks = [place for place, token in enumerate(end) if token in self._mark_ids]
         # A special token divides a text: nothing before it matters to what follows.
         return self._behind(text, end[marks[-1] :] if marks else end)
@@ -184,6 +184,8 @@ class ChatFormat:
 
     def _find_contexts(self, end: tuple[int, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """What a text may be read behind, with its tokens: the end of the prompt, a line break."""
+        if not self.writes_blanks:
+            return ()
         line = ("\n", self._tokens("\n"))
         if not end:
             return (line,)
@@ -191,7 +193,7 @@ class ChatFormat:
             end, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
         blank = self._template.before_blank
-        if blank and written[-len(blank) :] == blank[-len(written) :] and self.writes_blanks:
+        if blank and written[-len(blank) :] == blank[-len(written) :]:
             # In the chats that the model has learned, the template writes the tokenizer's blank.
             return ()
         own, border = self._tokens(written), end[-_BORDER_TOKENS:]
@@ -200,8 +202,10 @@ class ChatFormat:
     @cached_property
     def writes_blanks(self) -> bool:
         """Whether the tokenizer writes a blank before every text."""
-        line = len(self._tokens("\n"))
-        return self._tokens("a") == self._tokens("\n a")[line:]
+        alone = self._tokens("a")
+        # Some normalise a line break away, others have a token of a mark and a blank.
+        marks = ((mark, self._tokens(mark)) for mark in "\n:.")
+        return any(self._tokens(f"{mark} a") == own + alone for mark, own in marks)
 
     def _read(self, before: str, text: str) -> _Spans:
         """The tokens of a text and of what a template wrote before it."""

@@ -80,7 +80,8 @@ def test_without_such_a_blank_they_are_the_tokens_of_the_choice_alone(tmp_path, 
         if choice != "</s> go":
             ids = opened.tokenizer.encode(choice, add_special_tokens=False)
             assert [token for token, _ in alone] == ids
-        assert opened.spans(choice, behind=opened.encode(CHAT)) == alone
+        for prompt in (opened.encode(CHAT), opened.plain("Which way?"), opened.plain("it: '")):
+            assert opened.spans(choice, behind=prompt) == alone
         assert alone[-1][1][1] == len(choice)
 
 
