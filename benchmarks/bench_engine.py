@@ -168,7 +168,7 @@ async def plain_scores(
         log-probabilities of the choices with their terminators, shape [choices], and the number of
         tokens computed.
     """
-    sequences = [engine.own_tokens(choice) for choice in choices]
+    sequences = [engine.own_tokens(choice, behind=prompt.token_ids) for choice in choices]
     scored = await scored_plainly(engine.submit, prompt, sequences, ends=engine.ends)
     return scored.logprobs, sum(result.prompt_tokens for result in scored.results)
 

@@ -227,7 +227,8 @@ class NodeByNode(MeteredEngine):
         choices = request.choices
         encoded = self._opened.encode(request.prompt)
         prompted = len(encoded.token_ids)
-        written = sum(len(self._opened.choice_tokens(choice)) for choice in choices)
+        own = (self._opened.choice_tokens(c, behind=encoded.token_ids) for c in choices)
+        written = sum(map(len, own))
         self.tokens += len(choices) * prompted + written
         self.tokens_once += prompted + written
         self._asked += 1

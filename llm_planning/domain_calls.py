@@ -12,7 +12,7 @@ from math import inf
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
-from llm_base.quoting import quote
+from llm_base import quoting
 from llm_planning.domain import A, Domain, DomainError, Observes, S, Step, Succeeds
 from llm_planning.repeatable import (
     Repeated,
@@ -185,10 +185,7 @@ def wrong_return(domain: object, method: str, value: object, wanted: str) -> Dom
         >>> str(wrong_return("a world", "feasible", True, "a text or None"))
         'str.feasible returned True, not a text or None: docs/extending.md says what it returns'
     """
-    return DomainError(
-        f"{type(domain).__name__}.{method} returned {quote(value)}, not {wanted}: "
-        "docs/extending.md says what it returns"
-    )
+    return DomainError(quoting.wrong_return(domain, method, value, wanted))
 
 
 def tests_goal(domain: Domain[Any, Any]) -> bool:

@@ -17,7 +17,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain, islice, product
+from itertools import islice, product
 from string import ascii_uppercase
 from typing import (
     TYPE_CHECKING,
@@ -38,7 +38,7 @@ from llm_planning.roles import RoleSettings, by_model
 from llm_planning.settings import ReadWhen, When
 from llm_serving.answers import Constraint, constraint_of, parse
 from llm_serving.engine import draw, filled
-from llm_serving.errors import UnableError
+from llm_serving.errors import LabelError, UnableError
 from llm_serving.patterns import words
 from llm_serving.request import Request, Sampling, ScoreRequest
 
@@ -86,6 +86,9 @@ SAMPLES = 10
 
 SAMPLING_TEMPERATURE = 1.0
 """Temperature of the draws of `sample`: the model's own distribution."""
+
+_BEFORE_LABELS = ("", "\n")
+"""What a label may be one token behind: some tokenizers write a blank before a text alone."""
 
 MOST_SAID = 5
 """The most actions with their chances in an answer of `verbal`."""
@@ -414,9 +417,10 @@ class Labels:
         if count not in self._known:
             numbers = tuple(map(str, range(1, count + 1)))
             pairs = map("".join, product(ascii_uppercase, repeat=2))
-            capitals = chain(ascii_uppercase, pairs)
-            names: tuple[Iterable[str], ...] = (numbers, capitals)
-            single = (tuple(islice(self._single(row), count)) for row in names)
+            capitals = (*ascii_uppercase, *pairs)
+            # What the prompt ends with is not known yet.
+            rows = product(_BEFORE_LABELS, (numbers, capitals))
+            single = (tuple(islice(self._single(row, before), count)) for before, row in rows)
             self._known[count] = next((row for row in single if len(row) == count), numbers)
         return self._known[count]
 
@@ -432,19 +436,22 @@ class Labels:
             prompt: a prompt that ends where the answer begins.
             labels: the result of `of`.
         """
-        single = len(tuple(self._single(labels))) == len(labels)
-        able = "labels" in self._engine.abilities
-        kind: Literal["answers", "labels"] = "labels" if single and able else "answers"
-        request = ScoreRequest(prompt, tuple(labels), kind=kind, role=role)
-        return (await self._engine.score(request)).logprobs
+        scored = partial(ScoreRequest, prompt, tuple(labels), role=role)
+        rows = (tuple(self._single(labels, before)) for before in _BEFORE_LABELS)
+        if "labels" in self._engine.abilities and any(len(row) == len(labels) for row in rows):
+            try:
+                return (await self._engine.score(scored(kind="labels"))).logprobs
+            except LabelError:
+                pass  # behind this prompt they are not
+        return (await self._engine.score(scored())).logprobs
 
-    def _single(self, names: Iterable[str]) -> Iterator[str]:
-        """Yields the names that are a single token, each token once."""
+    def _single(self, names: Iterable[str], before: str) -> Iterator[str]:
+        """Yields the names that are a single token behind a text, each token once."""
         seen: set[int] = set()
         # Some tokenizers begin every text with a token of their own.
-        begin = len(self._engine.encode("").token_ids)
+        own = self._engine.encode(before).token_ids
         for name in names:
-            tokens = self._engine.encode(name).token_ids[begin:]
-            if len(tokens) == 1 and tokens[0] not in seen:
-                seen.add(tokens[0])
+            tokens = self._engine.encode(before + name).token_ids
+            if len(tokens) == len(own) + 1 and tokens[:-1] == own and tokens[-1] not in seen:
+                seen.add(tokens[-1])
                 yield name

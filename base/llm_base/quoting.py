@@ -30,8 +30,22 @@ def printable(text: str) -> str:
 
 def quote(value: object) -> str:
     """A value as a message quotes it: on one line, and shortened where it is long or deep."""
-    text = repr(value[:LONGEST_VALUE]) if isinstance(value, str) else _SHORT.repr(value)
+    text = repr(value[:LONGEST_VALUE]) if isinstance(value, str) else printable(_SHORT.repr(value))
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+
+
+def wrong_return(owner: object, method: str, value: object, wanted: str) -> str:
+    """What an error says of a method of somebody's own that returned something else than it has to.
+
+    Example:
+        >>> from llm_base.quoting import wrong_return
+        >>> wrong_return("a world", "feasible", True, "a text or None")
+        'str.feasible returned True, not a text or None: docs/extending.md says what it returns'
+    """
+    return (
+        f"{type(owner).__name__}.{method} returned {quote(value)}, not {wanted}: "
+        "docs/extending.md says what it returns"
+    )
 
 
 def shortened(text: str, most: int) -> str:

@@ -78,12 +78,13 @@ class LessonTokenizer:
         Returns:
             The prompt as the engine reads it, and the answer as the engine writes it.
         """
-        spans = self._chat.spans(answer)
+        asked = self._chat.encode(prompt)
+        spans = self._chat.spans(answer, behind=asked)
         decides = deciding_characters(answer)
         weights = [1.0 if any(decides[start:stop]) else FORCED for _, (start, stop) in spans]
         return Lesson(
             role=role,
-            prompt=self._chat.encode(prompt),
+            prompt=asked,
             answer=(*(token for token, _ in spans), self._chat.ends[0]),
             weights=(*weights, 1.0 if decides[-1] else FORCED),
             importance=importance,

@@ -75,8 +75,9 @@ def opens(model: str, *, eager: bool = False) -> Finding:
 
 async def _plain(engine: VllmEngine, prompt: Prompt) -> list[float]:
     """Log-probabilities of the actions by uncached `prompt_logprobs`."""
-    sequences = [engine.own_tokens(action) for action in ACTIONS]
-    scored = await plain_scores(engine.submit, engine.encode(prompt), sequences, ends=engine.ends)
+    encoded = engine.encode(prompt)
+    sequences = [engine.own_tokens(action, behind=encoded.token_ids) for action in ACTIONS]
+    scored = await plain_scores(engine.submit, encoded, sequences, ends=engine.ends)
     return scored.logprobs
 
 
@@ -108,10 +109,11 @@ async def _scores(engine: VllmEngine, *, written: int) -> Finding:
     await look("short prompt first", SHORT)
     for i, prompt in enumerate(LONG):
         await look(f"long prompt {i}", prompt)
-    sequences = [engine.own_tokens(action) for action in ACTIONS]
+    encoded = engine.encode(LONG[0])
+    sequences = [engine.own_tokens(action, behind=encoded.token_ids) for action in ACTIONS]
     plain = await _plain(engine, LONG[0])
     for way in {engine.fast_scores, tail_scores, trie_scores}:
-        scored = await way(engine.submit, engine.encode(LONG[0]), sequences, ends=engine.ends)
+        scored = await way(engine.submit, encoded, sequences, ends=engine.ends)
         gaps[getattr(way, "__name__", "way")] = _apart(scored.logprobs, plain)
     writing = [asyncio.ensure_future(_written(engine, i, written)) for i in range(many())]
     beside = await asyncio.gather(*(engine.score(ScoreRequest(prompt, ACTIONS)) for prompt in LONG))

@@ -10,21 +10,18 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from llm_serving.checked_engine import CheckedEngine
 from llm_serving.request import ScoreRequest
 from llm_serving.stores import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Coroutine
 
     from llm_serving.engine import AskedT, Engine
     from llm_serving.request import (
         Completion,
         EncodedPrompt,
         ModelIdentity,
-        Prompt,
         Request,
         Scores,
     )
@@ -101,8 +98,8 @@ class _Flight:
     paid: bool = False
 
 
-class CachedEngine:
-    """An engine that asks another one only what the cache cannot answer.
+class CachedEngine(CheckedEngine):
+    """An engine that asks another one only what the cache cannot answer, and keeps checked answers.
 
     With a cache, (prompt, parameters, sample index) names one draw, also at a temperature above 0
     without a seed: asking again replays it. Further sample indices give further draws;
@@ -133,41 +130,23 @@ class CachedEngine:
     """
 
     def __init__(self, engine: Engine, cache: ResponseCache) -> None:
-        self.identity = engine.identity
-        self.abilities = engine.abilities
-        self._engine = engine
+        super().__init__(engine)
         self._cache = cache
         self._flights: dict[bytes, _Flight] = {}
 
-    def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """See `Engine`."""
-        return self._engine.encode(prompt)
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """See `Engine`."""
-        return self._engine.decode(token_ids)
-
     async def generate(self, request: Request) -> Completion:
         """The kept answer; without one, the engine's."""
-        return await self._ask(request, self._engine.generate)
+        return await self._ask(request, super().generate)
 
     async def score(self, request: ScoreRequest) -> Scores:
         """As `generate`."""
-        return await self._ask(request, self._engine.score)
-
-    async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
-        """See `Engine`; a `TextEncoder` has a cache of its own."""
-        return await self._engine.embed(texts, role=role)
-
-    async def aclose(self) -> None:
-        """Stops the engine; the cache, which others may share, stays open."""
-        await self._engine.aclose()
+        return await self._ask(request, super().score)
 
     async def _ask(
         self, request: AskedT, call: Callable[[AskedT], Coroutine[Any, Any, _AnswerT]]
     ) -> _AnswerT:
         """The kept answer; without one, the answer of `call`, which is kept from now on."""
-        prompt = self._engine.encode(request.prompt)
+        prompt = self.encode(request.prompt)
         key = request_key(self.identity, prompt, request)
         started = time.perf_counter()
         answer = self._cache.get(key)

@@ -48,6 +48,8 @@ class ChatTemplate:
     Attributes:
         source: of the template; "" where there is none.
         bridge: what it writes before every answer, and leaves to the model where it asks for one.
+        before_blank: what it writes before the blank that is such a bridge by itself, and which it
+            leaves to tokenizers that write one; "" where it writes none.
         notes: what is unusual about its chats.
 
     Raises:
@@ -70,7 +72,7 @@ class ChatTemplate:
         self._in_parts = self._has_instructions = self._loses_words = False
         self._start: tuple[Message, ...] = (_USER,)
         self.notes: list[str] = []
-        self.bridge = self._before_bridge = ""
+        self.bridge = self._before_bridge = self.before_blank = ""
         self._look_at_words()
         if source:
             self._refuse_useless()
@@ -189,6 +191,8 @@ class ChatTemplate:
         ):
             self._before_bridge, self.bridge = before, between
             self.notes.append(f"{quote(between)} comes before every answer")
+        elif between == " ":
+            self.before_blank = before.strip()
 
     def _tried(self, messages: Sequence[Message], *, asks: bool = True) -> str:
         """What it writes; "" where it fails."""

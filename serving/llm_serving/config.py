@@ -69,11 +69,13 @@ class EngineConfig(BaseModel):
             the base model. On a CPU there may be one, and every request must name it.
         adapters_sha256: name -> hash of the adapter's files, so that a changed adapter makes
             another trial. It is computed; a given value must match the files.
-        taught_sha256: hash of the adapter that `model` is made of, likewise; "" for other models.
+        taught_sha256: hash of the adapter that `model` is made of, or of the folder that it names,
+            likewise; "" for other models.
 
     Raises:
         pydantic.ValidationError: a key is unknown, or a value impossible.
-        AdapterError: an adapter cannot be read, or has changed.
+        AdapterError: an adapter cannot be read, or it or the model's folder has changed.
+        UnknownModelError: a file of the model's folder cannot be read.
 
     Example:
         >>> from llm_serving import EngineConfig
@@ -117,8 +119,8 @@ class EngineConfig(BaseModel):
         taught = taught_revision(self.model)
         if self.taught_sha256 not in {"", taught}:
             raise AdapterError(
-                f"the model {self.model} is not the one of `taught_sha256`: restore it, or leave "
-                "that key out"
+                f"the model {self.model} is not the one of `taught_sha256`: its files have changed "
+                "since. Restore them, or begin anew without that key"
             )
         hashes = {
             name: adapter_revision(adapter_folder(folder)) for name, folder in self.adapters.items()

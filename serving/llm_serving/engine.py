@@ -8,6 +8,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from llm_serving.checked_engine import CheckedEngine
 from llm_serving.errors import UnableError
 from llm_serving.request import Request, ScoreRequest, Usage
 
@@ -38,7 +39,8 @@ class Engine(Protocol):
 
     Every method may be awaited by any number of coroutines at the same time: an engine batches
     what is asked at one moment. Any class with these members is an engine. One that inherits from
-    this class refuses by `UnableError` what it does not define.
+    this class refuses by `UnableError` what it does not define. Planners ask through a
+    `CheckedEngine`, which refuses what is not as it has to be.
 
     Attributes:
         identity: which weights answer.
@@ -90,7 +92,9 @@ class Engine(Protocol):
 
         Raises:
             AdapterError: the engine has no such adapter as the request names.
-            ValueError: there is no choice, an empty one, or a label of several tokens.
+            ValueError: there is no choice, or an empty one.
+            LabelError: a label has several tokens.
+            RequestFailedError: two choices are the same to the model's tokenizer.
             PromptTooLongError: prompt and longest choice exceed the context.
             EngineStoppedError: the engine is closed or died.
         """
@@ -113,8 +117,8 @@ def _lacks(engine: Engine, lacking: str) -> str:
     return f"the model {engine.identity.name!r} {lacking}: name a model that does"
 
 
-class MeteredEngine:
-    """The same engine, with the usage of one planner, trial or session.
+class MeteredEngine(CheckedEngine):
+    """The same engine, checked, with the usage of one planner, trial or session.
 
     An embedding counts as a call without its time: seconds are those of the answers.
 
@@ -138,36 +142,27 @@ class MeteredEngine:
     """
 
     def __init__(self, engine: Engine, *, adapter: str | None = None) -> None:
-        model = engine.identity
-        self.identity = model if adapter is None else model.answering(adapter)
-        self.abilities = engine.abilities
+        super().__init__(engine)
+        if adapter is not None:
+            self.identity = engine.identity.answering(adapter)
         self.usage: dict[str, Usage] = {}
-        self._engine = engine
         self._adapter = adapter
-
-    def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """See `Engine`."""
-        return self._engine.encode(prompt)
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """See `Engine`."""
-        return self._engine.decode(token_ids)
 
     async def generate(self, request: Request) -> Completion:
         """Writes one answer and counts it."""
-        completion = await self._engine.generate(self._addressed(request))
+        completion = await super().generate(self._addressed(request))
         self._count(request.role, completion.usage)
         return completion
 
     async def score(self, request: ScoreRequest) -> Scores:
         """Scores choices and counts it."""
-        scores = await self._engine.score(self._addressed(request))
+        scores = await super().score(self._addressed(request))
         self._count(request.role, scores.usage)
         return scores
 
     async def embed(self, texts: Sequence[str], *, role: str = "embed") -> NDArray[np.float32]:
         """Embeds texts and counts a call."""
-        vectors = await self._engine.embed(texts, role=role)
+        vectors = await super().embed(texts, role=role)
         self._count(role, Usage(calls=1))
         return vectors
 

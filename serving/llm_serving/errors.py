@@ -80,6 +80,14 @@ class RequestFailedError(ServingError):
     """The engine could not answer this request; it still answers others."""
 
 
+class WrongReturnError(ServingError):
+    """An engine returned something else than it has to: its class has a fault, or its weights."""
+
+
+class LabelError(ServingError, ValueError):
+    """A label that is not one token behind its prompt."""
+
+
 class EngineConfigError(ServingError):
     """A model configuration has an unknown key or an impossible value."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -120,6 +121,12 @@ class Request:
     sample: int = 0
     adapter: str | None = None
 
+    def broken_by(self, text: str) -> Constraint | None:
+        """The constraint, if an answer is not in its language."""
+        constraint = self.constraint
+        fits = constraint is None or re.fullmatch(constraint.regex, text) is not None
+        return None if fits else constraint
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreRequest:
@@ -127,8 +134,8 @@ class ScoreRequest:
 
     Attributes:
         prompt: what the choices answer.
-        choices: action strings; equal ones are scored once. Each is tokenised by itself, as the
-            text that follows the prompt's last token.
+        choices: action strings; equal ones are scored once. Each has the tokens that it has
+            behind the prompt.
         kind: "answers" are scored with the terminator, log p(choice, terminator | prompt); "labels"
             are one token each, log p(label | prompt).
         role: whose question this is; usage is counted under this name.

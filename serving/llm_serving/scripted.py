@@ -149,11 +149,10 @@ class ScriptedEngine:
         self.requests.append(request)
         # Before the delay, so that answers in a row go to the requests in the order of asking.
         text = self._answer(request)
-        constraint = request.constraint
-        if constraint is not None and re.fullmatch(constraint.regex, text) is None:
+        if (broken := request.broken_by(text)) is not None:
             raise ScriptError(
                 f"the script answers {text!r} to role {request.role!r}, which is not in the "
-                f"language of its constraint {constraint.regex!r}: correct the script"
+                f"language of its constraint {broken.regex!r}: correct the script"
             )
         if self._delay is not None:
             await self._pause(self._delay(request))

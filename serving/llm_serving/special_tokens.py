@@ -60,23 +60,32 @@ class SpecialTexts:
             raise self._inseparable(match[0] if match else text)
         return self._mark.sub(lambda match: self._swapped[match[0]], text)
 
-    def spans(self, masked: str) -> list[tuple[int, tuple[int, int]]]:
+    def spans(self, masked: str, *, before: str = "") -> tuple[tuple[int, tuple[int, int]], ...]:
         """Tokens of a text whose marks are special tokens and whose masks stand for plain text.
 
+        Args:
+            before: another such text, whose tokens come first.
+
         Returns:
-            Each token with the half-open range of characters that it covers once no mask is left.
+            Each token with the half-open range of characters that it covers once no mask is left,
+            counted from where `masked` begins.
 
         Raises:
             RequestFailedError: the vocabulary has a special token as a word, too.
         """
         twin, originals = self._twin
-        text = self._either.sub(lambda match: self._swapped[match[0]], masked)
-        read = twin.encode(text, add_special_tokens=False)
+        first, text = (
+            self._either.sub(lambda match: self._swapped[match[0]], part)
+            for part in (before, masked)
+        )
+        read = twin.encode(first + text, add_special_tokens=False)
         words = {token for token in read.ids if token not in originals}
         if shared := words.intersection(self._ids.values()):
             raise self._inseparable(self._tokenizer.convert_ids_to_tokens(min(shared)))
         ids = (originals.get(token, token) for token in read.ids)
-        return list(zip(ids, read.offsets, strict=True))
+        begin = len(first)
+        ranges = ((start - begin, stop - begin) for start, stop in read.offsets)
+        return tuple(zip(ids, ranges, strict=True))
 
     def _inseparable(self, text: str) -> RequestFailedError:
         return RequestFailedError(

@@ -12,6 +12,8 @@ import os
 import re
 import sys
 import warnings
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_serving.errors import (
@@ -24,7 +26,6 @@ from llm_serving.models.reading import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from llm_serving.config import EngineConfig
 
@@ -93,6 +94,8 @@ def prepare_environment() -> None:
     # are known to be finite, and a slow machine must not fail where a fast one passes.
     os.environ.setdefault("VLLM_REGEX_COMPILATION_TIMEOUT_S", "0")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    if "torch" in sys.modules:
+        _read_log_level()
     # A CPU would compile the counting of ranks alone, which nobody reads: for seconds in every
     # process, and in the first one with a C++ compiler.
     if not on_gpu():
@@ -100,6 +103,19 @@ def prepare_environment() -> None:
     # One process needs no network, but gloo listens at the address of the machine's name.
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+def _read_log_level() -> None:
+    """Lets torch read `TORCH_CPP_LOG_LEVEL` again, which it does when it is imported.
+
+    Else vLLM's worker on a CPU warns on standard error, at each start, of the memory it binds to.
+    """
+    import torch
+
+    # Of another system or build: then there is one note more.
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libc10.so"))
+        library._ZN3c1011initLoggingEv()  # c10::initLogging()
 
 
 def on_gpu() -> bool:

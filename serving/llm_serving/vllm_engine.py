@@ -17,6 +17,7 @@ from llm_serving.encoder import TextEncoder
 from llm_serving.errors import (
     AdapterError,
     EngineConfigError,
+    LabelError,
     PromptTooLongError,
     RequestFailedError,
     TooManyImagesError,
@@ -171,6 +172,8 @@ class VllmEngine:
         """What decides answers beside the weights."""
         config = self.config
         parts = [runner, config.scoring, str(self.ends), self._chat.digest]
+        if self._chat.writes_blanks:  # tells scores from those of choices with that blank
+            parts.append("choices=behind")
         if config.kv_dtype != "auto":
             parts.append(f"kv_dtype={config.kv_dtype}")
         if config.max_pixels is not None:
@@ -296,7 +299,7 @@ class VllmEngine:
     async def _answer_scores(
         self, submit: Submit, prompt: EncodedPrompt, choices: Sequence[str]
     ) -> tuple[tuple[float, ...], Sequence[VllmResult]]:
-        sequences = [self.own_tokens(choice) for choice in choices]
+        sequences = self._chat.choices(choices, behind=prompt.token_ids)
         self._check_length(prompt, max(map(len, sequences)) + 1)
         distinct = list(dict.fromkeys(sequences))
         scored = await self._sequence_scores(submit, prompt, distinct)
@@ -306,7 +309,14 @@ class VllmEngine:
     async def _label_scores(
         self, submit: Submit, prompt: EncodedPrompt, labels: Sequence[str]
     ) -> tuple[tuple[float, ...], Sequence[VllmResult]]:
-        tokens = [self._label_token(label) for label in labels]
+        sequences = self._chat.choices(labels, behind=prompt.token_ids)
+        for label, sequence in zip(labels, sequences, strict=True):
+            if len(sequence) != 1:
+                raise LabelError(
+                    f"the label {label!r} is {len(sequence)} tokens of this model, not one: "
+                    "choose another label, or score it as an answer"
+                )
+        tokens = [token for (token,) in sequences]
         self._check_length(prompt, 1)
         logprobs, results = await next_token_logprobs(submit, prompt, list(dict.fromkeys(tokens)))
         return tuple(logprobs[token] for token in tokens), results
@@ -432,22 +442,13 @@ class VllmEngine:
                 "scoring by prompt tails differs from the trie by %.3f nats: the trie is used", gap
             )
 
-    def choice_tokens(self, choice: str) -> tuple[int, ...]:
+    def choice_tokens(self, choice: str, *, behind: Sequence[int] = ()) -> tuple[int, ...]:
         """A choice as the model writes it: its own tokens, then the first that ends a turn."""
-        return (*self.own_tokens(choice), self.ends[0])
+        return (*self.own_tokens(choice, behind=behind), self.ends[0])
 
-    def own_tokens(self, text: str) -> tuple[int, ...]:
-        """A text as it follows a prompt's last token."""
-        return self._chat.tokens(text)
-
-    def _label_token(self, label: str) -> int:
-        tokens = self.own_tokens(label)
-        if len(tokens) != 1:
-            raise ValueError(
-                f"the label {label!r} is {len(tokens)} tokens of this model, not one: "
-                "choose another label, or score it as an answer"
-            )
-        return tokens[0]
+    def own_tokens(self, text: str, *, behind: Sequence[int] = ()) -> tuple[int, ...]:
+        """A text as it follows the tokens of a prompt; see `ChatFormat.tokens`."""
+        return self._chat.tokens(text, behind=behind)
 
     def _check_guidance(self, name: str) -> None:
         eos, end = self._tokenizer.convert_ids_to_tokens(

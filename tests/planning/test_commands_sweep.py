@@ -101,6 +101,35 @@ def test_a_second_run_has_nothing_to_do_and_loads_no_model(served, file):
     assert len(served.configs) == 1
 
 
+def test_a_sweep_does_not_go_on_with_other_weights_in_the_model_s_folder(
+    served, monkeypatch, tmp_path
+):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "model.safetensors").write_bytes(b"weights of Monday")
+    file = tmp_path / "small.yaml"
+    file.write_text(f"{SWEEP}model: model\n")
+    trusted = ("--trust", "model")
+    record = Ledger.record
+
+    def full_after_three(ledger, result, **how):
+        if len(ledger.finished()) >= 3:
+            raise LedgerError("the disk is full: free some space")
+        record(ledger, result, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "record", full_after_three)
+        assert invoke("run", file, *trusted).exit_code == 1
+    (model / "model.safetensors").write_bytes(b"weights of Friday")
+    line = refused("sweep", "resume", "sweeps/small", *trusted, code=1)
+    assert "the model model is not the one of `taught_sha256`: its files have changed since" in line
+    line = refused("sweep", "run", file, *trusted, code=1)
+    assert "belongs to another sweep" in line
+    (model / "model.safetensors").write_bytes(b"weights of Monday")
+    assert answer("sweep", "resume", "sweeps/small", *trusted)["kept"] == 3
+
+
 def test_another_sweep_s_folder_is_refused(served, file, tmp_path):
     assert invoke("run", file).exit_code == 0
     other = tmp_path / "other.yaml"

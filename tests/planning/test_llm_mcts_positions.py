@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from math import log
+from math import inf, log
 
 import pytest
 from household_homes import flat, own_task
@@ -113,6 +113,10 @@ def test_what_is_said_of_nothing_in_particular_is_taken_away():
     assert calibrated(asked, [(log(0.8), log(0.2))]) == pytest.approx([0.2, 0.8])
     both = [(log(0.8), log(0.2)), (log(0.2), log(0.8))]
     assert calibrated(asked, both) == pytest.approx([0.5, 0.5])
+    # An engine may give -inf: what is impossible stays so, and no place becomes NaN.
+    shut = (-inf, log(0.5), log(0.5))
+    assert calibrated(shut, [(-inf, log(0.8), log(0.2))]) == pytest.approx([0, 0.2, 0.8])
+    assert calibrated(shut, [(log(0.5), log(0.5), -inf)]) == pytest.approx([0, 2 / 3, 1 / 3])
 
 
 # RULES -------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from llm_planning.priors import (
     softmax,
 )
 from llm_serving.answers import constraint_of
-from llm_serving.errors import ServingError, UnableError
+from llm_serving.errors import LabelError, ServingError, UnableError
 from llm_serving.request import EncodedPrompt
 from llm_serving.scripted import ScriptedEngine
 
@@ -233,6 +233,39 @@ def test_labels_have_tokens_of_their_own():
     # In this vocabulary B is written with the token of A.
     labels = Labels(Worded({"B": ord("A"), "AC": 1000, "AB": 1000}))
     assert labels.of(26) == (*"ACDEFGHIJKLMNOPQRSTUVWXYZ", "AB")
+
+
+class Blank(ScriptedEngine):
+    """A tokenizer that writes a blank before every text; labels are tokens only behind a line."""
+
+    def __init__(self, *, refuses=False):
+        super().__init__({}, score=lambda text, choices: [-1.0] * len(choices))
+        self.refuses, self.kinds = refuses, []
+
+    def encode(self, prompt):
+        if isinstance(prompt, str):
+            return EncodedPrompt(tuple(f" {prompt}".encode()) if prompt else ())
+        return super().encode(prompt)
+
+    async def score(self, request):
+        self.kinds.append(request.kind)
+        if self.refuses and request.kind == "labels":
+            raise LabelError("the label '1' is 2 tokens")
+        return await super().score(request)
+
+
+async def test_labels_that_are_a_token_behind_the_prompt_alone_are_scored_as_labels():
+    engine = Blank()
+    assert Labels(engine).of(9) == tuple("123456789")
+    assert Labels(engine).of(10) == tuple("ABCDEFGHIJ")
+    await make_prior("index", engine)(situation())
+    assert engine.kinds == ["labels"]
+
+
+async def test_labels_that_are_no_tokens_behind_this_prompt_are_scored_whole():
+    engine = Blank(refuses=True)
+    await make_prior("index", engine)(situation())
+    assert engine.kinds == ["labels", "answers"]
 
 
 async def test_a_list_longer_than_the_labels_is_numbered_and_scored_whole():

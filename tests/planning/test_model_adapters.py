@@ -313,13 +313,24 @@ def test_a_taught_folder_s_content_makes_another_trial(adapter, tmp_path):
     assert written() != first
     with pytest.raises(AdapterError, match="the model one is not the one of `taught_sha256`"):
         EngineConfig.model_validate(first)
-    # A merged folder is hashed whole, any other folder is not a part of the trial.
-    merged = tmp_path / "merged"
-    merged.mkdir()
-    (merged / "config.json").write_text("{}")
-    assert EngineConfig(model="merged").model_dump(mode="json")["taught_sha256"] == ""
-    (merged / "taught.json").write_text("{}")
-    assert EngineConfig(model="merged").model_dump(mode="json")["taught_sha256"]
+
+
+def test_replaced_weights_of_a_plain_folder_make_another_trial(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights of Monday")
+    assert trial_of("plain").engines["plain"]["taught_sha256"] == "", "a folder without a model"
+    (folder / "config.json").write_text("{}")
+    first, same = trial_of("plain"), trial_of("plain")
+    assert first.key == same.key
+    Models.of(first)
+    (folder / "model.safetensors").write_bytes(b"weights of Friday")
+    assert trial_of("plain").key != first.key
+    with pytest.raises(AdapterError, match=r"the model plain is not the one .* have changed since"):
+        Models.of(first)
+    (folder / "model.safetensors").write_bytes(b"weights of Monday")
+    assert trial_of("plain").key == first.key, "when a file was written does not count"
 
 
 def test_provenance_names_the_content(adapter, monkeypatch):

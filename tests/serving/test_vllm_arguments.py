@@ -298,6 +298,24 @@ def test_a_cpu_compiles_nothing(monkeypatch, gpu):
     assert os.environ.get("TORCH_COMPILE_DISABLE") == (None if gpu else "1")
 
 
+def test_torch_keeps_its_notes_to_itself_even_if_it_was_imported_before():
+    """Among them the memory that vLLM's worker on a CPU binds to."""
+    import ctypes
+
+    import torch
+
+    library = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libc10.so"))
+    level = ctypes.c_int.in_dll(library, "FLAGS_caffe2_log_level")
+    before, warning, error = level.value, 1, 2
+    try:
+        level.value = warning
+        prepare_environment()
+        assert os.environ["TORCH_CPP_LOG_LEVEL"] == "ERROR"
+        assert level.value == error
+    finally:
+        level.value = before
+
+
 def test_engines_of_a_process_may_have_other_gpus():
     prepare_environment()
     from vllm.platforms import interface

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
+from math import isinf
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -204,13 +205,15 @@ def calibrated(logprobs: Sequence[float], neutral: Sequence[Sequence[float]]) ->
 
     Source: Zhao et al., "Calibrate Before Use" (2021), for the idea.
 
+    A place of which a neutral word is impossible is taken as it is.
+
     Args:
-        logprobs: of the places, shape [places].
+        logprobs: of the places, shape [places]; -inf where a place is impossible.
         neutral: the same of neutral words, shape [words][places].
     """
     return softmax(
         [
-            logprob - fmean(others)
+            logprob if isinf(usual := fmean(others)) else logprob - usual
             for logprob, others in zip(logprobs, zip(*neutral, strict=True), strict=True)
         ],
         temperature=1.0,

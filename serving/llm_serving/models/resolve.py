@@ -32,7 +32,7 @@ from llm_serving.models.hub import (
     is_hub_id,
     verified_snapshot,
 )
-from llm_serving.models.local import CARD, check_folder, content_revision, is_marked
+from llm_serving.models.local import CARD, check_folder, content_revision
 from llm_serving.models.merging import merge_once, merged_name, merged_revision
 from llm_serving.request import Taught  # noqa: TC001 (a dataclass's field)
 
@@ -215,14 +215,14 @@ def is_bundled_adapter(name: str) -> bool:
 
 
 def taught_revision(name: str) -> str:
-    """What a model's name means, if that was taught here: the hash of its adapter.
+    """The hash of the files that a model's name means, where others may take their place.
 
     Args:
-        name: as `resolve` takes it. Of a folder that an adapter was merged into, with a card or
-            without, all is hashed.
+        name: as `resolve` takes it.
 
     Returns:
-        A SHA-256 in hexadecimal; "" for every other model.
+        A SHA-256 in hexadecimal, of the adapter that the model is made of, or of any folder that
+        holds a model; "" for every other name.
 
     Raises:
         AdapterError, UnknownModelError: a file cannot be read.
@@ -234,7 +234,8 @@ def taught_revision(name: str) -> str:
     folder = Path(at_home(name))
     if is_adapter(folder):
         return adapter_revision(folder)
-    return content_revision(folder) if is_marked(folder) else ""
+    # Any other folder may hold anything, and much of it.
+    return content_revision(folder) if os.path.lexists(folder / "config.json") else ""
 
 
 def names_folder(name: str) -> bool:
