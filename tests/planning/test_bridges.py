@@ -18,7 +18,8 @@ from llm_planning.domain import DomainError
 from llm_planning.environments import bridges
 from llm_planning.environments.bridges import bridge
 from llm_planning.environments.bridges.grids import grid_text
-from llm_planning.environments.bridges.gymnasium_copies import Copies, same, stepped, stepped_again
+from llm_planning.environments.bridges.gymnasium_chance import Chance
+from llm_planning.environments.bridges.gymnasium_copies import Copies, same
 from llm_planning.environments.bridges.gymnasium_worlds import GymnasiumWorld
 from llm_planning.environments.bridges.openspiel_games import OpenSpielGame
 from llm_planning.registry import find_domain
@@ -249,7 +250,7 @@ def test_steps_have_their_own_chance():
     results = []
     for chance in (7, 7, 8, 9, 10):
         env.reset(seed=0)
-        results.append(stepped_again(env, 1, chance)[:2])
+        results.append(Chance().step_again(env, 1, chance)[:2])
     assert [drawn for drawn, _ in results] == [7, 7, 8, 9, 10]
     assert results[0] == results[1]
     assert len({result for _, result in results}) > 1
@@ -262,7 +263,7 @@ def test_chance_is_drawn_once_and_only_where_a_step_needs_it():
         env = gymnasium.make(task)
         env.reset(seed=0)
         seeds.clear()
-        drawn, *_ = stepped(env, 1, lambda: seeds.append(7) or 7)
+        drawn, *_ = Chance().step(env, 1, lambda: seeds.append(7) or 7)
         deepcopy(env)
         assert seeds == expected
         assert drawn == (expected[0] if expected else None)
