@@ -5,6 +5,8 @@ import asyncio
 import re
 from collections import Counter
 from copy import deepcopy
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -179,22 +181,56 @@ def test_what_an_agent_carries_is_told_by_both_views():
 
 
 @pytest.mark.parametrize(
-    ("name", "total", "ended", "gained", "costly", "won"),
+    ("name", "rewards", "ended", "won"),
     [
-        ("CartPole-v1", 475.0, "truncated", 1.0, False, True),
-        ("CartPole-v1", 474.0, "terminated", 1.0, False, False),
-        ("Blackjack-v1", 1.0, "terminated", 1.0, False, True),
-        ("MiniGrid-Empty-5x5-v0", 0.9, "terminated", 0.9, False, True),
-        ("MiniGrid-Empty-5x5-v0", 0.0, "truncated", 0.0, False, False),
-        ("CliffWalking-v1", -13.0, "terminated", -1.0, True, None),
-        ("CliffWalking-v1", -13.0, "", -1.0, True, False),
+        ("CartPole-v1", [1.0] * 475, "truncated", True),
+        ("CartPole-v1", [1.0] * 474, "terminated", False),
+        ("Blackjack-v1", [1.0], "terminated", True),
+        ("Blackjack-v1", [0.0, 1.0], "terminated", True),
+        ("MiniGrid-Empty-5x5-v0", [0.0, 0.0, 0.9], "terminated", True),
+        ("MiniGrid-Empty-5x5-v0", [0.0, 0.0, 0.0], "truncated", False),
+        ("CliffWalking-v1", [-1.0] * 13, "terminated", None),
+        ("CliffWalking-v1", [-1.0] * 13, "", False),
+        # What follows is decided without a threshold, whatever the world.
+        ("CliffWalking-v1", [-1.0, -1.0, 0.0], "terminated", None),
+        ("CliffWalking-v1", [-1.0, 20.0], "terminated", True),
+        ("CliffWalking-v1", [-1.0, -1.0], "truncated", False),
+        ("Blackjack-v1", [0.0, 0.0], "terminated", False),
+        ("Blackjack-v1", [0.0, -1.0], "terminated", False),
+        ("Blackjack-v1", [0.0, 1.0, 1.0], "terminated", True),
+        ("Blackjack-v1", [0.0, 0.5, 1.0], "terminated", True),
+        ("Blackjack-v1", [0.0, 2.0, 1.0], "terminated", None),
+        ("Blackjack-v1", [-0.3, 0.8, 0.2], "terminated", None),
+        ("Blackjack-v1", [1.0, 1.0], "terminated", None),
+        ("Blackjack-v1", [0.5, 0.7, 9.0], "terminated", None),
+        ("Blackjack-v1", [1.0, 1.0, -100.0], "terminated", False),
+        ("Blackjack-v1", [1.0, 1.0], "truncated", None),
     ],
 )
-def test_success_is_what_the_authors_define(name, total, ended, gained, costly, won):
+def test_success_is_what_the_authors_define(name, rewards, ended, won):
     world = GymnasiumWorld(name)
-    start = world.start(0)
-    values = {"total": total, "ended": ended, "gained": gained, "costly": costly}
-    assert world.success(type(start)(start.past, start.kept, start.seen, (), **values)) is won
+    start, before = world.start(0), rewards[:-1]
+    state = replace(
+        start,
+        total=sum(rewards),
+        ended=ended,
+        gained=rewards[-1],
+        least=min(before, default=inf),
+        most=max(before, default=-inf),
+    )
+    assert world.success(state) is won
+
+
+def test_the_rewards_before_the_last_are_kept():
+    world = GymnasiumWorld("Taxi-v4")
+    state, paid = world.start(0), []
+    assert (state.least, state.most) == (inf, -inf)
+    for action in ("drop off passenger", "move south (down)", "drop off passenger"):
+        name = next((one for one in world.actions(state) if one == action), world.actions(state)[0])
+        step = world.step(state, name, Random(0))
+        state = step.state
+        assert (state.least, state.most) == (min(paid, default=inf), max(paid, default=-inf))
+        paid.append(step.reward)
 
 
 def test_time_that_is_up_is_said():

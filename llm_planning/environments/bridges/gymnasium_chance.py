@@ -55,8 +55,8 @@ class Chance:
     Attributes:
         own: whether the environment has generators beside `np_random`.
         shared: the generators that it draws from and all of Python shares.
-        foreseen: whether a step makes a generator of its own and draws nothing for its seed, so
-            that nobody can give it chance.
+        foreseen: whether a step makes a generator and draws nothing for its seed, so that nobody
+            can give it chance.
         least: the least reward of a step that ended nothing, among those that were watched.
     """
 
@@ -131,6 +131,8 @@ class Chance:
                 self._compare(before)
             drawn = chance.drawn
         # Whoever copies the environment would have the chance drawn.
+        if inner.np_random is not chance and drawn is None:
+            self.foreseen = True
         inner.np_random = idle
         return drawn, _kept(seen), float(reward), bool(terminated), bool(truncated), info
 
@@ -213,7 +215,7 @@ def generators_in(env: Any) -> list[Any]:
     """
     found: dict[int, Any] = {}
     known: dict[int, Any] = {}
-    kinds: set[type] = set()
+    kinds: set[type | str] = set()
     level: list[Any] = [env]
     usual = vars(env.unwrapped).get("_np_random")
     while level and len(known) < MOST_OBJECTS:
@@ -234,10 +236,12 @@ def generators_in(env: Any) -> list[Any]:
             else:
                 parts += gc.get_referents(thing)
                 for kind in () if type(thing) in kinds else type(thing).__mro__:
-                    if kind not in kinds and kind.__module__.partition(".")[0] not in _WITHOUT:
+                    module = kind.__module__
+                    if kind not in kinds and module.partition(".")[0] not in _WITHOUT:
                         parts += _held(vars(kind))
-                        parts += filter(_is_generator, _held(vars(sys.modules[kind.__module__])))
-                    kinds.add(kind)
+                        if module not in kinds:
+                            parts += filter(_is_generator, _held(vars(sys.modules[module])))
+                    kinds.update((kind, module))
         level = parts
     return [source for key, source in found.items() if key not in _SHARED]
 
@@ -252,24 +256,28 @@ def _known(env: Any) -> set[int]:
 
 def _held(names: Mapping[str, Any]) -> list[Any]:
     """Of what has a name: generators, those whose methods these are, and lists of things."""
-    found = []
-    for name, value in names.items():
-        owner = getattr(value, "__self__", value) if isinstance(value, _METHODS) else value
-        if _is_generator(owner) or (isinstance(owner, _LISTS) and not name.startswith("__")):
-            found.append(owner)
-    return found
+    held = [
+        (name, value.__self__ if isinstance(value, _METHODS) else value)
+        for name, value in names.items()
+        if isinstance(value, _HOLDING) or _is_generator(value)
+    ]
+    return [
+        owner
+        for name, owner in held
+        if _is_generator(owner) or (isinstance(owner, _LISTS) and not name.startswith("__"))
+    ]
 
 
 _METHODS = (BuiltinMethodType, MethodType)
 _LISTS = (list, tuple, dict)
+_HOLDING = (*_METHODS, *_LISTS)
 
 
 def _is_generator(thing: Any) -> bool:
-    # Nobody can seed the generator of the operating system.
     if isinstance(thing, _HELD):
+        # Nobody can seed the generator of the operating system.
         return not isinstance(thing, random.SystemRandom)
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.Generator)
+    return type(thing).__name__ == "Generator" and type(thing).__module__.startswith("torch")
 
 
 def shared_generators() -> list[Any]:

@@ -47,7 +47,7 @@ FORESEEN: Final = (
 SIGHT_STARTS: Final = 256
 """Starts among which equal observations are looked for."""
 
-SIGHT_MEMBERS, SIGHT_STEPS, SIGHT_BUDGET = 8, 24, 4000
+SIGHT_MEMBERS, SIGHT_STEPS, SIGHT_BUDGET = 8, 24, 2000
 """How many pasts are compared at a time, by how many steps, and how many steps are taken in all."""
 
 SIGHT_CHANCES: Final = (0, 0, 1, 2, 0, 3, 1, 5)
