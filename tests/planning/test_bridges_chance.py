@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from llm_planning.environments.bridges import gymnasium_chance
 from llm_planning.environments.bridges.gymnasium_chance import Chance, generators_in
 from llm_planning.environments.bridges.gymnasium_worlds import GymnasiumWorld
 from llm_planning.search import TrackedRandom
@@ -163,6 +164,15 @@ class Late(Unseeded):
         return random.random() if self.round > 120 else 0.0
 
 
+class LateOwn(Own):
+    """A generator of its own is used late."""
+
+    rounds = 1000
+
+    def chance(self):
+        return super().chance() if self.round > 120 else 0.0
+
+
 class Deck(Doors):
     """A deck is shuffled when the episode begins."""
 
@@ -228,7 +238,7 @@ def id_of(kind):
 
 @pytest.fixture(autouse=True)
 def registered():
-    kinds = (Doors, *HONEST, *HIDING, *FORESEEN, Late, Told, *ALIASING, Air)
+    kinds = (Doors, *HONEST, *HIDING, *FORESEEN, Late, LateOwn, Told, *ALIASING, Air)
     for kind in kinds:
         gymnasium.register(id_of(kind), entry_point=kind)
     yield
@@ -254,8 +264,8 @@ def test_chance_of_an_environment_s_own_is_that_of_the_step(kind):
     first = paid("own")
     assert 6 < sum(first) < 38
     assert paid("full") == first
-    assert random.random() == Random(5).random()  # noqa: S311
-    assert np.random.random() == np.random.RandomState(5).random_sample()  # noqa: NPY002
+    assert random.random() == Random(5).random()
+    assert np.random.random() == np.random.RandomState(5).random_sample()
 
 
 @pytest.mark.parametrize("kind", HONEST)
@@ -267,9 +277,12 @@ def test_a_step_that_draws_from_elsewhere_is_not_certain(kind):
     assert step.observation is not None
 
 
-def test_chance_that_shows_late_is_found():
+@pytest.mark.parametrize("kind", [Late, LateOwn])
+def test_chance_that_shows_late_is_found(kind, monkeypatch):
     """The step that first draws from elsewhere is taken again with its own chance."""
-    world = GymnasiumWorld(id_of(Late), sight="full")
+    monkeypatch.setattr(gymnasium_chance, "LOOKS_EVERY", 1)
+    world = GymnasiumWorld(id_of(kind), sight="full")
+    assert not world._copies.chance.is_careful
     state = world.start(0)
     for _ in range(120):
         state = world.step(state, "action 1", Random(0)).state
@@ -285,6 +298,27 @@ def test_chance_that_a_step_makes_itself_is_not_searched(kind, sight):
     world = GymnasiumWorld(id_of(kind), sight=sight)
     assert "a search would foresee its chance" in world.no_search
     assert "\n" not in world.no_search
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_chance_of_pytorch(is_own):
+    torch = pytest.importorskip("torch")
+
+    class OfTorch(Doors):
+        def prepare(self, seed):
+            self.rng = torch.Generator().manual_seed(seed) if is_own else None
+
+        def chance(self):
+            return float(torch.rand((), generator=self.rng))
+
+    before, env, chance = torch.get_rng_state(), OfTorch(), Chance()
+    chance.watch(env, 0)
+    assert (chance.own, chance.shared) == (is_own, [] if is_own else [torch.default_generator])
+    chance.reset(env, 0)
+    paid = [chance.step_again(env, 1, seed)[2] for seed in [*range(100), *range(100)]]
+    assert paid[:100] == paid[100:]
+    assert 6 < sum(paid[:100]) < 38
+    assert torch.get_rng_state().equal(before)
 
 
 def test_nothing_but_np_random_is_seeded_in_the_worlds_of_gymnasium():

@@ -38,7 +38,7 @@ Result: TypeAlias = "tuple[int | None, Any, float, bool, bool, Mapping[str, Any]
 the episode terminated, whether it was truncated, and the information."""
 
 _PYTHON: Any = random.random.__self__  # type: ignore[attr-defined]
-_NUMPY: Any = np.random.random.__self__
+_NUMPY: Any = np.random.random.__self__  # type: ignore[attr-defined]
 _SHARED = {id(_PYTHON), id(_NUMPY), id(_NUMPY._bit_generator)}
 _PLAIN = (int, float, str, bytes, bool, complex, type(None), range, np.generic, ModuleType, type)
 _HELD = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
@@ -307,7 +307,11 @@ def _stamp(source: Any) -> Any:
         return _MARK_OF_PYTHON.value
     if source is _NUMPY:
         return _MARK_OF_NUMPY.value
-    return source.getstate() if isinstance(source, random.Random) else pickle.dumps(_state(source))
+    state = _state(source)
+    if isinstance(source, random.Random):
+        return state
+    # A tensor of PyTorch is pickled with its address.
+    return pickle.dumps(state if isinstance(state, dict) else state.numpy())
 
 
 def _state(source: Any) -> Any:
@@ -333,7 +337,7 @@ def _seed(source: Any, seed: int) -> None:
     if isinstance(source, random.Random):
         source.seed(seed)
     elif isinstance(source, np.random.BitGenerator):
-        source.state = type(source)(seed).state  # type: ignore[call-arg]
+        source.state = type(source)(seed).state
     elif isinstance(source, np.random.RandomState):
         _seed_random_state(source, seed)
     else:

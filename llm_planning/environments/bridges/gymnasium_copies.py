@@ -194,7 +194,7 @@ class Copies:
         env = self._free.pop() if self.replays and self._free else deepcopy(self._first)
         first, many = int(env.action_space.start), int(env.action_space.n)
         seen, info = self.chance.reset(env, seed)
-        past = [(frozen(seen), mask_of(info), told and told(env, seen))]
+        past: list[Hashable] = [(frozen(seen), mask_of(info), told and told(env, seen))]
         for place, chance in steps:
             numbers = [number for number, possible in enumerate(mask_of(info)) if possible]
             numbers = numbers or list(range(many))

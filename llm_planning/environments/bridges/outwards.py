@@ -61,7 +61,8 @@ class Texts(gymnasium.Space[str]):  # type: ignore[misc]
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Texts)
 
-    __hash__ = None
+    def __hash__(self) -> int:
+        return hash(Texts)
 
     def __repr__(self) -> str:
         return "Texts()"
@@ -96,17 +97,17 @@ class SharedTexts(Sequence[str]):
         return tuple(self)
 
 
-@create_shared_memory.register(Texts)
+@create_shared_memory.register(Texts)  # type: ignore[untyped-decorator]
 def _room_for_texts(_space: Texts, n: int = 1, ctx: Any = multiprocessing) -> Any:
     return [(ctx.Value(c_uint32), ctx.Array(c_char, MOST_BYTES)) for _ in range(n)]
 
 
-@read_from_shared_memory.register(Texts)
+@read_from_shared_memory.register(Texts)  # type: ignore[untyped-decorator]
 def _shared_texts(_space: Texts, shared_memory: Any, n: int = 1) -> SharedTexts:  # noqa: ARG001
     return SharedTexts(shared_memory)
 
 
-@write_to_shared_memory.register(Texts)
+@write_to_shared_memory.register(Texts)  # type: ignore[untyped-decorator]
 def _share_text(_space: Texts, index: int, value: str, shared_memory: Any) -> None:
     written = value.encode()
     if len(written) > MOST_BYTES:
