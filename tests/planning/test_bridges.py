@@ -266,9 +266,11 @@ def test_an_error_of_the_environment_s_own_is_told(monkeypatch):
 def test_a_world_whose_copies_are_right_is_searched():
     world = GymnasiumWorld(TIRED)
     assert not world.no_search
-    start = world.start(0)
-    seen = [world.step(start, "action 1", Random(0)).state.seen for _ in range(3)]
-    assert len(set(seen)) == 1
+    starts = [world.start(0) for _ in range(2)]
+    seen = [
+        world.step(start, "action 1", Random(0)).state.seen for start in starts for _ in range(3)
+    ]
+    assert seen == [1] * 6
 
 
 def test_a_world_that_does_nothing_twice_is_played_but_not_searched():

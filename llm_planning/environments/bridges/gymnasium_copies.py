@@ -47,7 +47,7 @@ FORESEEN: Final = (
 SIGHT_STARTS: Final = 256
 """Starts among which equal observations are looked for."""
 
-SIGHT_MEMBERS, SIGHT_STEPS, SIGHT_BUDGET = 8, 24, 2000
+SIGHT_MEMBERS, SIGHT_STEPS, SIGHT_BUDGET = 8, 24, 4000
 """How many pasts are compared at a time, by how many steps, and how many steps are taken in all."""
 
 SIGHT_CHANCES: Final = (0, 0, 1, 2, 0, 3, 1, 5)
@@ -108,6 +108,7 @@ class Copies:
         self.error: Exception | None = None
         self.chance = Chance()
         self._watch()
+        self.replays = True
         self.replays = self._agrees(self._in_a_replay)
         self.copies = self._agrees(self._in_a_copy)
         if self.replays and self.copies:
@@ -122,7 +123,7 @@ class Copies:
 
     def begin(self, seed: int) -> tuple[Kept, Any, Mapping[str, Any]]:
         """An environment after its reset, the observation and the information."""
-        env = self._free.pop() if self._free else deepcopy(self._first)
+        env = self._unused()
         # Some worlds print how they come about.
         with redirect_stdout(StringIO()):
             seen, info = self.chance.reset(env, seed)
@@ -191,7 +192,7 @@ class Copies:
         self, seed: int, steps: Sequence[tuple[float, int]] = (), told: Told | None = None
     ) -> tuple[Hashable, ...]:
         """What is seen from a start on, by actions that are a share of the possible ones."""
-        env = self._free.pop() if self.replays and self._free else deepcopy(self._first)
+        env = self._unused()
         first, many = int(env.action_space.start), int(env.action_space.n)
         seen, info = self.chance.reset(env, seed)
         past: list[Hashable] = [(frozen(seen), mask_of(info), told and told(env, seen))]
@@ -205,6 +206,10 @@ class Copies:
                 break
         self._free.append(env)
         return tuple(past)
+
+    def _unused(self) -> Any:
+        """An environment that nobody needs, to be reset; a used one only where that is as good."""
+        return self._free.pop() if self.replays and self._free else deepcopy(self._first)
 
     def _to_step(self, state: Moment) -> Any:
         """An environment at this moment that nobody else has.
