@@ -272,6 +272,13 @@ class Domain(ABC, Generic[S, A]):
         """Whether a state lacks what was predicted; by default, whether the two differ."""
         return bool(predicted != state)
 
+    def worth_trying(self, then: S, state: S) -> bool:
+        """Whether what failed in the state `then` may succeed in another one.
+
+        By default, whether one of the two lacks something of the other.
+        """
+        return self.falls_short(then, state) or self.falls_short(state, then)
+
     def again(self, state: S, before: S, after: S) -> S | None:
         """The state after an action that once led from `before` to `after`; None if unknown.
 
@@ -421,7 +428,11 @@ class Decomposes(Protocol[S_contra, A]):
     """Says what comes right before a subtask and judges subtasks, as DRIP plans."""
 
     def decompose(self, state: S_contra, subtask: A | None) -> Sequence[A]:
-        """The subtasks right before a subtask, or before the goal, in the order of their need."""
+        """The subtasks right before a subtask, or before the goal, in the order of their need.
+
+        Args:
+            state: the present one; s_0 for a question that does not describe it.
+        """
         ...
 
     def judge(self, state: S_contra, subtask: A, parent: A | None) -> Judged:

@@ -6,14 +6,23 @@ A wrong return is one line that names the class, the method and what it should b
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Sequence
-from math import isfinite
+from functools import partial
+from math import inf
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from llm_base.quoting import quote
 from llm_planning.domain import A, Domain, DomainError, Observes, S, Step, Succeeds
+from llm_planning.repeatable import (
+    Repeated,
+    is_watched,
+    refuse_unlike_starts,
+    repetitions,
+    taken,
+    twin_of,
+    unmoved,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -22,7 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LARGEST: Final = sys.float_info.max
+_LARGEST: Final = 1e300
+"""The largest number that a world may give: sums of such numbers are finite."""
 
 
 async def settled(value: Soon[T]) -> T:
@@ -32,11 +42,55 @@ async def settled(value: Soon[T]) -> T:
     return value
 
 
+async def started(domain: Domain[S, Any], seed: int) -> S:
+    """Returns s_0. A world of others is started twice, and has to do the same.
+
+    Raises:
+        DomainError: it does not, or it drew from a global generator.
+    """
+    start = await settled(unmoved(domain, "start", partial(domain.start, seed)))
+    if is_watched(domain):
+        refuse_unlike_starts(domain, seed, start, await settled(domain.start(seed)))
+    return start
+
+
 async def stepped(domain: Domain[S, A], state: S, action: A, rng: Random) -> Step[S]:
-    """Takes a step of a domain, and makes sure that it is one; see `check_step`."""
-    step = domain.step(state, action, rng)
-    # Most worlds step at once, and a rollout takes many steps.
-    return check_step(domain, step if isinstance(step, Step) else await settled(step))
+    """Takes a step of a domain. It ends the episode if it says so, and if it reaches the goal.
+
+    Raises:
+        DomainError: it is no step (see `check_step`), or cannot be repeated (see `repeatable`).
+    """
+    step = taken(domain, state, action, rng)
+    # Most worlds step at once, and a search takes many steps.
+    step = check_step(domain, step if isinstance(step, Step) else await settled(step))
+    if step.done or not tests_goal(domain):
+        return step
+    return await ended(domain, step)
+
+
+async def simulated(domain: Domain[S, A], state: S, action: A, rng: Random) -> Step[S]:
+    """As `stepped`, in a simulation: some steps are taken again, and have to do the same.
+
+    Raises:
+        DomainError: see `stepped`, and `repeatable.Repeated`.
+    """
+    if not (times := repetitions(domain)):
+        return await stepped(domain, state, action, rng)
+    repeated, twins = Repeated(domain, state, action), [twin_of(rng) for _ in range(times)]
+    step = await stepped(domain, state, action, rng)
+    repeated.first(step)
+    for twin in twins:
+        before = twin.getstate()
+        again = await stepped(domain, state, action, twin)
+        repeated.again(again, drew=twin.getstate() != before)
+    return step
+
+
+async def ended(domain: Domain[S, Any], step: Step[S]) -> Step[S]:
+    """The step as searches and episodes take it: `done` where it reaches the goal, too."""
+    if step.done or not await is_won(domain, step.state, done=False):
+        return step
+    return step._replace(done=True)
 
 
 def check_step(domain: Domain[S, A], step: object) -> Step[S]:
@@ -61,7 +115,7 @@ def check_step(domain: Domain[S, A], step: object) -> Step[S]:
     ):
         return step
     for part, fits, wanted in (
-        ("reward", is_finite(reward), "a finite number"),
+        ("reward", is_finite(reward), finite_wanted(reward)),
         ("done", _truth(done) is not None, "True or False"),
         ("text", isinstance(step.text, str), "a text"),
         ("obstacle", isinstance(obstacle, str | None), "a text or None"),
@@ -72,26 +126,47 @@ def check_step(domain: Domain[S, A], step: object) -> Step[S]:
     return step._replace(reward=float(reward), done=bool(done))
 
 
+async def actions_of(domain: Domain[S, A], state: S) -> Sequence[A]:
+    """Returns the possible actions of a state; see `check_actions`."""
+    actions = unmoved(domain, "actions", partial(domain.actions, state))
+    return check_actions(domain, await settled(actions))
+
+
 def check_actions(domain: Domain[Any, A], actions: Sequence[A]) -> Sequence[A]:
     """Makes sure that what a domain's `actions` returned is a sequence, each action once.
 
     Raises:
-        DomainError: it is none, or two of the actions have one text.
+        DomainError: it is none, an action has no text, or two of them have one text.
     """
     if not isinstance(actions, Sequence) or isinstance(actions, str):
         raise wrong_return(domain, "actions", actions, "a sequence of actions")
-    if len(set(map(str, actions))) < len(actions):
+    texts = set(map(str, actions))
+    if len(texts) < len(actions):
         raise wrong_return(domain, "actions", actions, "actions of which each has its own text")
+    if not all(map(str.strip, texts)):
+        raise wrong_return(domain, "actions", actions, "actions that all have a text")
+    # What a class without a text writes, and a function: another prompt in each process.
+    if any(" at 0x" in text for text in texts):
+        wanted = "actions that have a text: their class needs `__str__`"
+        raise wrong_return(domain, "actions", actions, wanted)
     return actions
 
 
 def is_finite(value: Any) -> bool:  # noqa: ANN401 - a world may give anything
-    """Whether a value is a number, and neither infinite nor NaN."""
+    """Whether a value is a number, no NaN, and so small that sums of such numbers are finite."""
     try:
         # An exact float is told at once; to ask an abstract class takes long.
-        return (type(value) is float or isinstance(value, Real)) and isfinite(value)
+        is_number = type(value) is float or isinstance(value, Real)
+        return is_number and -_LARGEST <= float(value) <= _LARGEST
     except OverflowError:
         return False
+
+
+def finite_wanted(value: object) -> str:
+    """What a world should have given in the place of a value that is not finite."""
+    if isinstance(value, int | float) and -inf < value < inf:
+        return "a number of at most 1e300 in size, as sums must be finite"
+    return "a finite number"
 
 
 def _truth(value: Any) -> bool | None:  # noqa: ANN401 - likewise
@@ -106,7 +181,7 @@ def wrong_return(domain: object, method: str, value: object, wanted: str) -> Dom
     """The error of a domain's method that returned something else than it has to.
 
     Example:
-        >>> from llm_planning.domain import wrong_return
+        >>> from llm_planning.domain_calls import wrong_return
         >>> str(wrong_return("a world", "feasible", True, "a text or None"))
         'str.feasible returned True, not a text or None: docs/extending.md says what it returns'
     """
@@ -116,6 +191,18 @@ def wrong_return(domain: object, method: str, value: object, wanted: str) -> Dom
     )
 
 
+def tests_goal(domain: Domain[Any, Any]) -> bool:
+    """Whether a domain is a `Succeeds`; told fast, as a search asks at every step."""
+    kind = type(domain)
+    known = _tests_goal.get(kind)
+    if known is None:
+        known = _tests_goal[kind] = isinstance(domain, Succeeds)
+    return known
+
+
+_tests_goal: dict[type, bool] = {}
+
+
 async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None:
     """Whether a state reaches the goal; None if the domain cannot tell.
 
@@ -123,9 +210,9 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None
         domain: its `success` decides; without it, every end is a success.
         done: whether the episode ended there.
     """
-    if not isinstance(domain, Succeeds):
+    if not tests_goal(domain):
         return done
-    won = domain.success(state)
+    won = cast("Succeeds[S]", domain).success(state)
     # Most worlds tell at once, and a rollout asks at every step.
     if won is None or isinstance(won, bool):
         return won

@@ -58,7 +58,7 @@ def find_config(name: str) -> EngineConfig:
     if adapter is not None:
         return with_adapters(find_config(name), [adapter])
     path = Path(name)
-    if path.suffix in {".yaml", ".yml"}:
+    if path.suffix.lower() in {".yaml", ".yml"}:
         if not os.path.isfile(path):
             raise EngineConfigError(
                 f"no model configuration {name}; this project's own are "

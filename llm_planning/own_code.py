@@ -18,6 +18,7 @@ import os
 import re
 import sys
 import traceback
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -62,7 +63,7 @@ class CodeSource:
 def describe_error(error: BaseException) -> str:
     """The type of an error of a user's own code, with its message unless that fails itself."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:
         return type(error).__name__
 
@@ -79,27 +80,90 @@ async def unexiting(work: Awaitable[T]) -> T:
         raise RuntimeError(describe_error(error)).with_traceback(error.__traceback__) from None
 
 
-def is_ours(error: BaseException) -> bool:
-    """Whether an error's class is one of this project's, and so its message is for users."""
-    return type(error).__module__.partition(".")[0] in _OURS
+def is_ours(thing: object) -> bool:
+    """Whether the class of a thing is one of this project's; the message of an error is for users.
+
+    Args:
+        thing: an error, or a domain.
+    """
+    return type(thing).__module__.partition(".")[0] in _OURS
 
 
 def locate_error(error: BaseException, names: Iterable[str]) -> str:
     """`describe_error` behind the place in a user's own code where the error was raised.
 
-    The place is the last line in a file of the names, as FILE has it there; without one, the last
-    line anywhere, with its module. An error that crossed a process has no place.
+    Of a group of errors it is the first one; of a `StopIteration` that Python put into another
+    error, as it does at the end of a coroutine and of a generator, it is the `StopIteration`.
+
+    The place is the last line in a file of the names or in one beside it that it imports, as FILE
+    has it there; without one, the last line anywhere, with its module. An error that crossed a
+    process has no place.
     """
-    files = {str(code_file(name)): name.rpartition(":")[0] for name in names}
-    lines = [
-        (frame.f_code.co_filename, frame.f_globals.get("__name__"), number)
-        for frame, number in traceback.walk_tb(error.__traceback__)
-    ]
+    error, files = _as_raised(error), _own_files(names)
+    lines = _lines_of(error)
     theirs = [line for line in lines if line[0] in files] or lines
     if not theirs:
         return describe_error(error)
     file, module, number = theirs[-1]
     return f"{files.get(file, module)}, line {number}: {describe_error(error)}"
+
+
+@contextmanager
+def telling_own_lines(*names: str) -> Iterator[None]:
+    """Adds the file and the line to errors that a user's own code raises.
+
+    Args:
+        names: FILE.py:NAME, or names of other forms, which have no such code.
+
+    Raises:
+        OwnCodeError: code in one of the files raised an error of a class that is not ours.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        files = _own_files(names)
+        if is_ours(error) or all(file not in files for file, *_ in _lines_of(_as_raised(error))):
+            raise
+        raise OwnCodeError(locate_error(error, names)) from error
+
+
+def _lines_of(error: BaseException) -> list[tuple[str, str | None, int]]:
+    """Files, modules and lines that an error came through, the one that raised it last."""
+    return [
+        (frame.f_code.co_filename, frame.f_globals.get("__name__"), number)
+        for frame, number in traceback.walk_tb(error.__traceback__)
+    ]
+
+
+def _as_raised(error: BaseException) -> BaseException:
+    """The error that code raised, of one that Python or a group of tasks made of it."""
+    while True:
+        if isinstance(error, BaseExceptionGroup) and error.exceptions[0].__traceback__:
+            error = error.exceptions[0]
+        elif (cause := error.__cause__) is not None and _STOPPED.fullmatch(str(error)):
+            error = cause
+        else:
+            return error
+
+
+_STOPPED = re.compile(r"(async )?(coroutine|generator) raised Stop(Async)?Iteration")
+"""What Python says of a `StopIteration` that would end whatever awaits or iterates."""
+
+
+def _own_files(names: Iterable[str]) -> dict[str, str]:
+    """The files of these names and those that were run beside them -> as the user has them."""
+    files: dict[str, str] = {}
+    for name in names:
+        if (file := code_file(name)) is not None:
+            named = Path(name.rpartition(":")[0])
+            beside = _ran.get(file.parent, {})
+            files |= {
+                str(path): str(named.parent / path.relative_to(file.parent)) for path in beside
+            }
+            files[str(file)] = str(named)
+    return files
 
 
 def code_file(name: str) -> Path | None:
@@ -198,7 +262,9 @@ def _run(file: Path, tree: dict[Path, bytes]) -> ModuleType:
         _forget(tree)
         if isinstance(error, KeyboardInterrupt | OwnCodeError):
             raise
-        raise OwnCodeError(f"{file} fails: {describe_error(error)}") from error
+        inside = [(path, number) for path, _, number in _lines_of(error) if Path(path) in tree]
+        place = "({}, line {})".format(*inside[-1]) if inside else ""
+        raise OwnCodeError(f"{file} fails: {describe_error(error)} {place}".rstrip()) from error
     finally:
         sys.dont_write_bytecode = before
     known |= tree

@@ -7,7 +7,12 @@ import inspect
 import json
 import time
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +22,8 @@ from llm_planning.domain_calls import settled, wrong_return
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.names import remedy
 from llm_planning.outcome import without_plan
-from llm_planning.own_code import OwnCodeError
+from llm_planning.own_code import OwnCodeError, describe_error, is_ours
+from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.registry import (
     UnknownNameError,
     every_role,
@@ -43,7 +49,7 @@ from llm_planning.trace import tracing
 from llm_serving.errors import UnableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from llm_planning.events import Event
     from llm_planning.outcome import Outcome
@@ -70,8 +76,21 @@ class Prepared:
     task: str
     chosen: Chosen
 
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Domain[Any, Any] | Several]:
+        """Opens the domain, and at the end closes it if it can be closed.
+
+        Raises:
+            Exception: an error of the domain.
+        """
+        async with AsyncExitStack() as opened:
+            world: Any = self.domain.open(self.task, self.chosen.domain)
+            if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
+                world = await opened.enter_async_context(world)
+            yield await settled(world)
+
     async def run(self, engines: Engines, seed: int) -> Outcome:
-        """Opens the domain, plans, and closes the domain if it can be closed.
+        """Opens the domain, plans, and closes the domain.
 
         Args:
             seed: of every draw.
@@ -79,11 +98,7 @@ class Prepared:
         Raises:
             Exception: an error of the domain or of the planner.
         """
-        async with AsyncExitStack() as opened:
-            world: Any = self.domain.open(self.task, self.chosen.domain)
-            if isinstance(world, AbstractAsyncContextManager) and not isinstance(world, Domain):
-                world = await opened.enter_async_context(world)
-            world = await settled(world)
+        async with self.opened() as world:
             if isinstance(world, Several):
                 return await plan_each(world, lambda domain: self._run_one(domain, engines, seed))
             return await self._run_one(world, engines, seed)
@@ -91,6 +106,11 @@ class Prepared:
     async def _run_one(self, world: Domain[Any, Any], engines: Engines, seed: int) -> Outcome:
         """Plans one problem; the domain's `traits` join the metrics, and what it `judged`."""
         check_goal(world)
+        if world.wording and not is_ours(world):
+            from llm_planning.planners.wording import check_wording
+
+            theirs = self.spec.source or self.spec.name not in PLANNERS
+            check_wording(world, self.spec.roles if theirs else ())
         traits = _told(world, "traits", world.traits())
         if world.no_plan:
             return without_plan(world.no_plan, traits)
@@ -106,10 +126,16 @@ class Prepared:
             outcome = await self.spec.run(run)
         except UnableError as error:
             raise UnableError(f"{error}{_or_rules(self.spec)}") from error
-        judged = _told(world, "judged", world.judged(outcome.plan))
+        judged = _judged(world, outcome.plan)
         if not traits and not judged:
             return outcome
-        return replace(outcome, metrics={**traits, **outcome.metrics, **judged})
+        metrics, told = outcome.metrics, {**traits, **judged}
+        # What a world calls as a planner does has the world's name before its own.
+        named = {
+            f"domain.{key}" if metrics.get(key, value) != value else key: value
+            for key, value in told.items()
+        }
+        return replace(outcome, metrics={**named, **metrics})
 
 
 def _told(world: Domain[Any, Any], method: str, metrics: object) -> Mapping[str, Any]:
@@ -120,10 +146,19 @@ def _told(world: Domain[Any, Any], method: str, metrics: object) -> Mapping[str,
     """
     if isinstance(metrics, Mapping):
         with suppress(TypeError, ValueError):
-            json.dumps(dict(metrics))
-            return metrics
-    wanted = "a mapping from names to numbers, words or other JSON"
+            json.dumps(dict(metrics), allow_nan=False)
+            if all(isinstance(name, str) for name in metrics):
+                return metrics
+    wanted = "a mapping from names to finite numbers, words or other JSON"
     raise wrong_return(world, method, metrics, wanted)
+
+
+def _judged(world: Domain[Any, Any], plan: Sequence[str]) -> Mapping[str, Any]:
+    """What a world judges of a plan. Where it fails at that, the plan is not lost."""
+    try:
+        return _told(world, "judged", world.judged(plan))
+    except Exception as error:
+        return {"judging_failed": describe_error(error)}
 
 
 def _or_rules(spec: PlannerSpec) -> str:
@@ -243,8 +278,11 @@ async def run_planner(find: Callable[[], Prepared], meters: Engines, *, seed: in
         if task is not None and task.cancelling():
             raise
         outcome = error
-    except (Exception, SystemExit) as error:
-        # Code of others may leave by `sys.exit`; the command and the other runs go on.
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # Code of others may leave by `sys.exit`, or raise what is no `Exception`; the command and
+        # the other runs go on.
         outcome = error
     trace = tracing()
     return PlannerRun(

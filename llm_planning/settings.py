@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_base.quoting import quote
 from llm_planning.names import remedy
+
+HOTTEST: Final = 2.0
+"""The highest temperature at which engines draw an answer."""
 
 WRITTEN_SETTINGS = ("save",)
 """Settings that name a file to be written by a run."""

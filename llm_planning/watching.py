@@ -33,6 +33,8 @@ async def watched(
         CancelledError: the caller was cancelled; the run is cancelled first.
     """
     running = asyncio.create_task(planning)
+    # What ends it and the loop at once, such as another Ctrl-C, is raised there.
+    running.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     pace = _Pace()
     try:
         while not running.done():

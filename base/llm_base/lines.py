@@ -18,6 +18,7 @@ def lines_of(text: str) -> Iterator[str]:
     r"""Yields the lines of a text with their ends.
 
     Example:
+        >>> from llm_base.lines import lines_of
         >>> list(lines_of("one\x0c\r\ntwo\u2028\rthree"))
         ['one\x0c\r\n', 'two\u2028\r', 'three']
     """

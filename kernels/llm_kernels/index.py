@@ -167,12 +167,17 @@ class EmbeddingIndex:
             )
         return self.search_batch(array[None, :], k)[0]
 
-    def search_batch(self, vectors: object, k: int) -> tuple[tuple[Match, ...], ...]:
+    def search_batch(
+        self, vectors: object, k: int, *, keys: Sequence[str | None] | None = None
+    ) -> tuple[tuple[Match, ...], ...]:
         """Searches for many vectors at once; all answers come from one state of the index.
 
         Args:
             vectors: [Q, D] numbers.
             k: at least 1.
+            keys: [Q] keys of the entries that the queries themselves are, None for one that is no
+                entry. A query's own entry, if it is in the index, comes before all that share its
+                vector, also before older ones.
 
         Returns:
             One answer per vector, each as `search` gives it.
@@ -180,7 +185,8 @@ class EmbeddingIndex:
         Raises:
             VectorError: as for `search`.
         """
-        units: Array = self._units(vectors, label=lambda row: f"query {row}")
+        asked = self._units(vectors, label=lambda row: f"query {row}")
+        units: Array = asked
         used = slice(0, len(self._keys))
         rows: Array = self._rows[used]
         norms: Array = self._inverse_norms[used]
@@ -191,13 +197,14 @@ class EmbeddingIndex:
             norms = self._sent[1].following(self._inverse_norms, used.stop)
             units = torch.from_numpy(units).to(rows.device)
         answer = similarity.topk_of_units(units, rows, norms, k, backend=self._backend)
-        return tuple(
-            tuple(
-                Match(self._keys[row], score, json_value(self._payloads[row]))
-                for row, score in zip(found, graded, strict=True)
-            )
+        best = tuple(
+            tuple(self._match(row, score) for row, score in zip(found, graded, strict=True))
             for graded, found in zip(*(side.tolist() for side in answer), strict=True)
         )
+        if keys is None:
+            return best
+        queries = zip(keys, asked, best, strict=True)
+        return tuple(self._own_first(key, unit, matches) for key, unit, matches in queries)
 
     # --- looking up ------------------------------------------------------------------------------
 
@@ -306,6 +313,21 @@ class EmbeddingIndex:
         units = self._units(array, label=lambda row: f"the vector of key {keys[row]!r}")
         rows: Rows = units.astype(self.dtype, copy=False)
         return rows
+
+    def _match(self, row: int, score: float) -> Match:
+        return Match(self._keys[row], score, json_value(self._payloads[row]))
+
+    def _own_first(
+        self, key: str | None, unit: Floats, best: tuple[Match, ...]
+    ) -> tuple[Match, ...]:
+        """The matches of a query whose own entry has this key, which may not be among them."""
+        row = None if key is None else self._row_of.get(key)
+        if row is None:
+            return best
+        cosine = unit @ self._rows[row].astype(np.float32) * self._inverse_norms[row]
+        found = (match for match in best if match.key == key)
+        own = next(found, None) or self._match(row, float(cosine))
+        return (own, *(match for match in best if match.key != key))[: len(best)]
 
     def _row(self, key: str, *, remedy: str) -> int:
         row = self._row_of.get(key)

@@ -42,7 +42,10 @@ OutOption = Annotated[
 ]
 MinutesOption = Annotated[
     float | None,
-    typer.Option(help="Time to teach, in minutes; 120 if --batches says nothing either."),
+    typer.Option(
+        help="Time to teach, in minutes, with the exams before and after it; 120 if --batches says "
+        "nothing either."
+    ),
 ]
 BatchesOption = Annotated[
     int | None,
@@ -140,6 +143,7 @@ def distill(
         teach,
         write_questions,
     )
+    from llm_planning.own_code import telling_own_lines
     from llm_planning.registry import asker_of, find_domain
 
     lessons = LessonOptions(
@@ -157,7 +161,8 @@ def distill(
             raise UsageError(
                 "--export teaches nothing: leave --out, --start, --resume and --merge out"
             )
-        written = write_questions(domain, lessons=lessons, file=export, questions=questions)
+        with telling_own_lines(domain):
+            written = write_questions(domain, lessons=lessons, file=export, questions=questions)
         say(f"{export}: {written} questions")
         return
     if out is None:
@@ -170,17 +175,18 @@ def distill(
     for option, value in (("--minutes", minutes), ("--rate", rate)):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise UsageError(f"{option} {value}: give a number above 0")
-    taught = teach(
-        domain,
-        model=model,
-        out=out,
-        lessons=lessons,
-        learning=LearningOptions(
-            minutes=minutes, batches=batches, rank=rank, rate=rate, start=start
-        ),
-        resume=resume,
-        merged=merge,
-    )
+    with telling_own_lines(domain):
+        taught = teach(
+            domain,
+            model=model,
+            out=out,
+            lessons=lessons,
+            learning=LearningOptions(
+                minutes=minutes, batches=batches, rank=rank, rate=rate, start=start
+            ),
+            resume=resume,
+            merged=merge,
+        )
     if as_json:
         say_json(
             {"adapter": str(taught.adapter), "card": taught.card.to_json(), "curve": taught.curve}

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from filelock import FileLock, Timeout
@@ -57,10 +58,13 @@ if TYPE_CHECKING:
     from llm_planning.distill.tokens import Lesson
     from llm_planning.distill.training import Progress
     from llm_planning.roles.exercises import ExerciseMaker
-    from llm_serving.models import ResolvedModel
+    from llm_serving.models import Adapter, ResolvedModel
 
 EXAM: Final = 60
 """Held-out questions of each role that the curve is drawn from."""
+
+_PROBE: Final = 20
+"""One in so many of them is asked first, to see how long all will take."""
 
 ADAPTER: Final = "adapter"
 MERGED: Final = "merged"
@@ -150,13 +154,17 @@ def teach(
     makers = worlds[0]
     roles = tuple(role for _, maker_roles in makers for role in maker_roles)
     with SafeConsole(stderr=True).waiting("loading the model"), heard_while_loading():
-        base = _base(model)
-        making = _making(partial(_batches, domain, lessons, base.path))
+        # What is wrong with a world or an adapter is told before the model is read.
+        held_out = _held_out(domain, lessons)
         course = Course(worlds, states=lessons.states, seed=lessons.seed)
+        first = digest(course.exercises(0))
+        base = _base(model)
+        begun = None if learning.start is None else _begun(learning.start, base, learning.rank)
+        making = _making(partial(_batches, domain, lessons, base.path))
         tokenizer = LessonTokenizer(base.path)
         student, dtype = _student(base.path)
-        learned = LowRank(student, rank=learning.rank, alpha=2.0 * learning.rank, seed=0)
-        start = None if learning.start is None else _begin(learned, learning.start, base)
+        learned = LowRank(student, rank=learning.rank, alpha=_alpha(learning.rank), seed=0)
+        start = None if begun is None else _begin(learned, begun, learning.start)
     searched = [maker for maker, _ in makers if isinstance(maker, TracedMaker)]
     for maker in searched:
         complain(f"traces: {maker.counts_text}")
@@ -166,17 +174,17 @@ def teach(
         "dtype": dtype,
         "states": lessons.states,
         "seed": lessons.seed,
-        "hold_out": _held_out(domain, lessons),
+        "hold_out": held_out,
         "also": [dict(settings) for settings in lessons.also],
         "traces": [
             {"decisions": len(maker.decisions), "sha256": maker.digest()} for maker in searched
         ],
-        "lessons_sha256": digest(course.exercises(0)),
+        "lessons_sha256": first,
     }
     make_folder(out)
     longest = LONGEST_ROW_ON_GPU if student.device.type == "cuda" else LONGEST_ROW
     with _alone(out), making as make, SafeConsole(stderr=True).waiting("teaching") as status:
-        report = _Report(exam_of(course, tokenizer), status.update)
+        report = _Report(exam_of(course, tokenizer), status.update, minutes=learning.minutes)
         done = train(
             Network(student, learned),
             make,
@@ -240,18 +248,27 @@ def _base(model: str) -> ResolvedModel:
     return replace(base, name=str(base.path)) if Path(at_home(model)).is_dir() else base
 
 
-def _begin(learned: LowRank, start: str, base: ResolvedModel) -> Mapping[str, Any]:
-    """Begins with the weights of an adapter; returns its hash and how it was taught."""
+def _alpha(rank: int) -> float:
+    return 2.0 * rank
+
+
+def _begun(start: str, base: ResolvedModel, rank: int) -> Adapter:
+    """The adapter that is taught further; its weights are not read yet."""
     try:
         begun = read_adapter(adapter_folder(start))
         check_fit(begun, base.path, base_revision=base.revision)
     except (AdapterError, UnknownModelError) as error:
         raise UsageError(f"--start {start}: {error}") from error
-    if (begun.rank, begun.alpha) != (learned.rank, learned.alpha):
+    if (begun.rank, begun.alpha) != (rank, _alpha(rank)):
         raise UsageError(
             f"--start {start} has rank {begun.rank} and alpha {begun.alpha:g}, but --rank "
-            f"{learned.rank} has alpha {learned.alpha:g}: an adapter is taught further as it is"
+            f"{rank} has alpha {_alpha(rank):g}: an adapter is taught further as it is"
         )
+    return begun
+
+
+def _begin(learned: LowRank, begun: Adapter, start: str | None) -> Mapping[str, Any]:
+    """Begins with the weights of an adapter; returns its hash and how it was taught."""
     try:
         read_weights(begun.path, learned)
     except ValueError as error:
@@ -400,7 +417,9 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
             continue
         inside = path / TRACES if (path / TRACES).is_dir() else path
-        files = [file for file in sorted(inside.iterdir()) if file.name.endswith(_TRACE_FILES)]
+        files = [
+            file for file in sorted(inside.iterdir()) if file.name.lower().endswith(_TRACE_FILES)
+        ]
         if not files:
             raise UsageError(
                 f"--from-traces {path}: no {' or '.join(_TRACE_FILES)} is in it; name the folder "
@@ -415,18 +434,36 @@ class _Report:
     Args:
         exam: held-out questions.
         show: takes a line.
+        minutes: that the training is to take; None if it counts batches.
     """
 
-    def __init__(self, exam: Sequence[Lesson], show: Callable[[str], None]) -> None:
+    def __init__(
+        self, exam: Sequence[Lesson], show: Callable[[str], None], *, minutes: float | None
+    ) -> None:
         self._exam = exam
         self._show = show
+        self._minutes = minutes
         self._shares: Mapping[str, float] = {}
 
     def examine(self, network: Network) -> Mapping[str, float]:
         """Role -> share of held-out questions whose right answer is the likeliest in each token."""
         if self._exam:
+            if self._minutes is not None and not self._shares:
+                self._note_how_long(network, self._minutes)
             self._shares = shares_right(network, self._exam)
         return self._shares
+
+    def _note_how_long(self, network: Network, minutes: float) -> None:
+        """Says so if the exams need most of the time: with fewer questions they would tell less."""
+        begun = perf_counter()
+        shares_right(network, self._exam[::_PROBE])
+        needed = 2 * _PROBE * (perf_counter() - begun) / 60
+        if needed > minutes / 2:
+            complain(
+                f"note: the exams before and after teaching, {len(self._exam)} questions each, "
+                f"take about {needed:.1f} minutes here; --minutes {minutes:g} leaves "
+                f"{'little' if needed < minutes else 'no'} time to teach"
+            )
 
     def __call__(self, now: Progress) -> None:
         minutes, seconds = divmod(round(now.seconds_left), 60)

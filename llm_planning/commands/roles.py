@@ -14,6 +14,7 @@ from llm_planning.commands.options import (
     JsonOption,
     VerboseOption,
     check_writable_folder,
+    name,
     named_path,
 )
 from llm_planning.endings import refusing
@@ -35,7 +36,10 @@ DomainArgument = Annotated[
     str, typer.Argument(metavar="DOMAIN", help="A name, or FILE.py:CLASS of your own.")
 ]
 ModelOption = Annotated[
-    str, typer.Option(help="A bundled model, a configuration, a folder, a hub id or a YAML file.")
+    str,
+    typer.Option(
+        parser=name, help="A bundled model, a configuration, a folder, a hub id or a YAML file."
+    ),
 ]
 RoleOption = Annotated[
     list[str],
@@ -121,11 +125,13 @@ def measure(
     from llm_planning.experiments.role_measures import rates, rates_file, read_measures
     from llm_planning.experiments.runs import result_record
     from llm_planning.interrupts import heard_while_loading
+    from llm_planning.own_code import telling_own_lines
     from llm_planning.registry import find_domain
     from llm_planning.running import REFUSALS
     from llm_serving.errors import EngineConfigError
 
     with (
+        telling_own_lines(domain),
         refusing(*REFUSALS, TargetError, EngineConfigError),
         heard_while_loading(),
         SafeConsole(stderr=True).waiting("making questions"),

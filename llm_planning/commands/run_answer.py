@@ -172,6 +172,10 @@ class Answer:
             facts.append(f"{metrics['minutes']:.1f} minutes of the world")
         if metrics.get("executions", 1) > 1:
             facts.append(f"{metrics['executions_won']} of {metrics['executions']} executions won")
+        if (share := metrics.get("actions_tried")) is not None:
+            facts.append(f"{share:.2%} of the actions were tried: raise simulations")
+        if (why := metrics.get("judging_failed")) is not None:
+            facts.append(f"which the world failed to judge ({why})")
         if not success:
             limit = self._limit()
             cause = metrics.get("failure_cause") or metrics.get("failure") or ""

@@ -48,6 +48,8 @@ def own_models(prepared: Prepared, given: Mapping[str, object]) -> dict[str, str
             raise UsageError(
                 f"--role-model {role}: {prepared.spec.name} has no such role; {remedy(role, roles)}"
             )
+        if not given[role]:
+            raise UsageError(f"--role-model {role}=: name a model after the sign")
     named = {role: model_name(str(name)) for role, name in given.items()}
     filed = models_of_roles(prepared.spec, prepared.chosen)
     for role, name in filed.items():

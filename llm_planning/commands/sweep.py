@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,8 @@ from llm_planning.commands.options import (
 from llm_planning.endings import UsageError, refusing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from llm_planning.experiments.scheduler import Progress
 
 app = typer.Typer(help="Run many trials from one YAML file, resume them, and see what came out.")
@@ -145,13 +148,12 @@ def run(
     from llm_planning.commands.sweep_plan import list_trials, run_samples
     from llm_planning.commands.sweep_running import carry_out, executor_of
     from llm_planning.experiments.grid import load_sweep
-    from llm_planning.experiments.grid_file import SweepConfigError
     from llm_planning.experiments.sweep_files import Trust, find_sweep
     from llm_planning.interrupts import sigterm_as_ctrl_c
 
     if samples and not dry_run:
         raise UsageError("--samples: only --dry-run takes samples: add it, or leave --samples out")
-    with refusing(SweepConfigError):
+    with _refusing_but_models():
         running = executor_of(
             executor,
             cache=cache,
@@ -173,6 +175,23 @@ def run(
     check_writable_folder(folder)
     progress = carry_out(folder, sweep.to_json(), running, deterministic=deterministic)
     _print_end(folder, sweep.name, progress, as_json=as_json)
+
+
+@contextmanager
+def _refusing_but_models() -> Iterator[None]:
+    """Turns what is wrong with a sweep's file into a `UsageError`.
+
+    A model or an adapter that is missing has failed, as where the command line names it.
+    """
+    from llm_planning.experiments.grid_file import SweepConfigError
+    from llm_serving.errors import AdapterError, UnknownModelError
+
+    try:
+        yield
+    except SweepConfigError as error:
+        if isinstance(error.__cause__, AdapterError | UnknownModelError):
+            raise
+        raise UsageError(str(error)) from error
 
 
 @app.command()

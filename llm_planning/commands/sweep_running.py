@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from contextlib import contextmanager
 from itertools import starmap
@@ -26,18 +27,25 @@ from llm_planning.experiments.provenance import collect_provenance
 from llm_planning.experiments.trial import Trial
 from llm_planning.interrupts import heard_while_loading, sigterm_as_ctrl_c
 from llm_planning.own_code import is_ours
+from llm_planning.settings import SettingsError
+from llm_planning.sharing import sharing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from llm_planning.commands.options import ExecutorKind
     from llm_planning.experiments.executors import Executor
     from llm_planning.experiments.scheduler import Progress
+    from llm_planning.running import Prepared
 
 
 class StoppedError(Exception):
     """A sweep broke off; the message has the cause and the number of recorded trials."""
+
+
+class UnopenedError(Exception):
+    """A world of a sweep cannot be opened."""
 
 
 def executor_of(
@@ -96,6 +104,7 @@ def carry_out(
                 console.waiting("preparing the trials"),
             ):
                 provenance = _provenance(trials, deterministic=deterministic)
+                _open_worlds(folder, trials)
             with (
                 _recording(folder, sweep, provenance) as ledger,
                 Display(console, name=str(sweep["name"])) as display,
@@ -151,6 +160,58 @@ def _provenance(trials: list[Trial], *, deterministic: bool) -> dict[str, Any]:
         prepare_trial(first)
     models = dict(pair for trial in trials for pair in Models.of(trial).configurations)
     return collect_provenance(models=starmap(identify, models.items()), deterministic=deterministic)
+
+
+def _open_worlds(folder: Path, trials: Sequence[Trial]) -> None:
+    """Opens a world of each kind that is left, before minutes are spent on a model.
+
+    One that can be opened is enough: a task that cannot be fails its own trials.
+
+    Raises:
+        UsageError: a setting of a kind is not possible.
+        UnopenedError: none of a kind can be opened. What a user's own code raises fails its trials
+            alone.
+    """
+    finished: Collection[str] = ()
+    if os.path.exists(folder / LEDGER_FILE):
+        with Ledger.open(folder) as ledger:
+            finished = ledger.finished()
+    tried: dict[str, Exception | None] = {}
+    with sharing():
+        for kind in by_kind(trial for trial in trials if trial.key not in finished).values():
+            errors: list[Exception] = []
+            tasks: dict[str, Trial] = {}
+            for trial in kind:
+                tasks.setdefault(trial.task, trial)
+            for trial in tasks.values():
+                prepared = prepare_trial(trial)
+                world = repr((trial.domain, trial.task, prepared.chosen.domain))
+                if world not in tried:
+                    tried[world] = _why_unopened(trial, prepared)
+                if (error := tried[world]) is None:
+                    break
+                errors.append(error)
+            else:
+                raise errors[0]
+
+
+def _why_unopened(trial: Trial, prepared: Prepared) -> Exception | None:
+    """The error of a trial's world that cannot be opened; None if it can, or by code of others."""
+
+    async def opening() -> None:
+        async with prepared.opened():
+            pass
+
+    try:
+        asyncio.run(opening())
+    except Exception as error:
+        if not is_ours(error):
+            return None
+        kind = UsageError if isinstance(error, SettingsError) else UnopenedError
+        why = kind(f"{trial.planner} in {trial.domain}, task {trial.task}: {error}")
+        why.__cause__ = error
+        return why
+    return None
 
 
 def _recording(folder: Path, sweep: Mapping[str, Any], provenance: Mapping[str, Any]) -> Ledger:

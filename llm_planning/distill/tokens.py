@@ -104,6 +104,7 @@ def deciding_characters(answer: str) -> list[bool]:
         One truth value a character, and one for the end of the text.
 
     Example:
+        >>> from llm_planning.distill.tokens import deciding_characters
         >>> answer = '{"feasible":true}'
         >>> decides = deciding_characters(answer)
         >>> "".join(c for c, d in zip(answer, decides) if d)

@@ -42,7 +42,8 @@ class Recipe:
     """How a training learns.
 
     Attributes:
-        minutes: it takes, evaluations and what was spent before a break included.
+        minutes: it takes, evaluations and what was spent before a break included. The last
+            evaluation has its time kept free, as long as the one before it took.
         batches: it takes, instead of a time.
         rate: the highest learning rate.
         warmup: share of the training in which the rate rises; then it falls with a cosine.
@@ -73,21 +74,26 @@ class Recipe:
         if (self.minutes is None) == (self.batches is None):
             raise ValueError("a recipe has either `minutes` or `batches`")
 
-    def spent(self, batch: int, seconds: float) -> float:
+    def spent(self, batch: int, seconds: float, *, kept: float) -> float:
         """The share of the training that is over, 0 to 1.
 
         One batch is taught in any case: the first evaluation may take all the time.
+
+        Args:
+            kept: seconds that are kept free for the last evaluation.
         """
         if batch == 0:
             return 0.0
         if self.batches is not None:
             return min(batch / self.batches, 1.0)
-        return min(seconds / (60 * (self.minutes or 0)), 1.0)
+        left = 60 * (self.minutes or 0) - kept
+        return min(seconds / left, 1.0) if left > 0 else 1.0
 
     def rate_at(self, share: float) -> float:
         """The learning rate when a share of the training is over.
 
         Example:
+            >>> from llm_planning.distill.training import Recipe
             >>> recipe = Recipe(batches=100, rate=1.0, warmup=0.1, last=0.0)
             >>> [round(recipe.rate_at(share), 3) for share in (0.05, 0.1, 0.55, 1.0)]
             [0.5, 1.0, 0.5, 0.0]
@@ -182,7 +188,7 @@ def train(
     with closing(crew):
         if not state.curve:
             _examine(state, network, examine, elapsed)
-        while (share := recipe.spent(state.batch, elapsed())) < 1.0:
+        while (share := _spent(state, recipe, elapsed())) < 1.0:
             batch = lessons(state.batch)
             rate = recipe.rate_at(share)
             loss, computed = _batch(crew, batch, recipe, state)
@@ -277,6 +283,7 @@ def _examine(
     examine: Callable[[Network], Mapping[str, float]],
     elapsed: Callable[[], float],
 ) -> None:
+    begun = elapsed()
     figures = dict(examine(network))
     state.examined = elapsed()
     state.curve.append(
@@ -284,9 +291,14 @@ def _examine(
             "batch": state.batch,
             "questions": state.questions,
             "seconds": round(state.examined, 1),
+            "took": round(state.examined - begun, 1),
             "figures": figures,
         }
     )
+
+
+def _spent(state: Checkpoint, recipe: Recipe, seconds: float) -> float:
+    return recipe.spent(state.batch, seconds, kept=state.curve[-1]["took"])
 
 
 def _progress(
@@ -297,7 +309,7 @@ def _progress(
     rate: float,
     seconds: float,
 ) -> Progress:
-    share = recipe.spent(state.batch, seconds)
+    share = _spent(state, recipe, seconds)
     return Progress(
         batch=state.batch,
         questions=state.questions,

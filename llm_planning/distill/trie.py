@@ -66,6 +66,7 @@ def pack(
 
     Example:
         >>> from llm_planning.distill.tokens import Lesson
+        >>> from llm_planning.distill.trie import pack
         >>> yes = Lesson(role="r", prompt=(1, 2, 3), answer=(4, 0), weights=(1.0, 1.0))
         >>> no = Lesson(role="r", prompt=(1, 2, 3), answer=(5, 0), weights=(1.0, 1.0))
         >>> [row.tokens for row in pack([no, yes])]

@@ -132,6 +132,7 @@ async def episode_outcome(
                 conclusion,
             )
         ),
+        verdict=execution.untold,
     )
 
 

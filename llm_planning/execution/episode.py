@@ -14,11 +14,21 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from llm_planning.domain import A, S, Step
-from llm_planning.domain_calls import in_words, is_won, settled, stepped, wrong_return
+from llm_planning.domain_calls import (
+    actions_of,
+    in_words,
+    is_won,
+    settled,
+    started,
+    stepped,
+    tests_goal,
+    wrong_return,
+)
+from llm_planning.repeatable import digest_of, is_watched, refuse_changed
 from llm_planning.trace import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from llm_planning.domain import Domain
 
@@ -90,6 +100,7 @@ class Episode(Generic[S, A]):
         self.milestones: dict[str, int | None] = {}
         self.draws = world_draws(seed)
         self._see = see
+        self._begun = self._digest()
 
     @classmethod
     async def begin(
@@ -101,7 +112,7 @@ class Episode(Generic[S, A]):
             seed: of the trial; the world starts from it, and its chance is `world_draws`.
             see: see `Episode`. At the start it gets a step with s_0 and nothing else.
         """
-        episode = cls(domain, await settled(domain.start(seed)), seed=seed, see=see)
+        episode = cls(domain, await started(domain, seed), seed=seed, see=see)
         episode.success = await is_won(domain, episode.state, done=False)
         episode.over = bool(episode.success)
         await episode._note_milestones()
@@ -117,8 +128,10 @@ class Episode(Generic[S, A]):
         """
         if self.over:
             raise RuntimeError(f"the episode is over, and {action} can no longer be done")
+        self._refuse_changed()
         step = await stepped(self.domain, self.state, action, self.draws)
         self.state = step.state
+        self._begun = self._digest()
         self.moves.append(Move(action, step, self.now))
         if (trace := tracing()) is not None:
             trace.execution(
@@ -129,10 +142,26 @@ class Episode(Generic[S, A]):
                 done=step.done,
             )
         self.success = await is_won(self.domain, step.state, done=step.done)
-        self.over = step.done or bool(self.success)
+        self.over = step.done
         await self._note_milestones()
         await self._look(step)
         return step
+
+    def _digest(self) -> Hashable | None:
+        return digest_of(self.state) if is_watched(self.domain) else None
+
+    def _refuse_changed(self) -> None:
+        """Refuses a domain of which another method than `step` changed the present state."""
+        if is_watched(self.domain):
+            readers = "describe, observe, actions, success or score"
+            refuse_changed(self.domain, readers, self.state, self._begun)
+
+    async def close(self) -> None:
+        """Ends the episode if nothing can be done any more, and nothing tells whether it is won."""
+        if tests_goal(self.domain):
+            return
+        if not await actions_of(self.domain, self.state):
+            self.over, self.success = True, None
 
     async def _note_milestones(self) -> None:
         milestones = await settled(self.domain.milestones(self.state))
@@ -179,6 +208,17 @@ class Execution(Generic[S, A]):
     def reward(self) -> float:
         """Σ r, undiscounted."""
         return sum(move.step.reward for move in self.moves)
+
+    @property
+    def untold(self) -> str:
+        """Why nothing tells of the goal where nothing can be done any more; else empty."""
+        done = bool(self.moves) and self.moves[-1].step.done
+        if self.success is not None or done or not self.ended:
+            return ""
+        return (
+            "No action is possible any more, and nothing tells whether that is the goal: let the "
+            "last step be `done`, or add `success` to the domain."
+        )
 
     @property
     def first_failed(self) -> Move[S, A] | None:
@@ -269,6 +309,8 @@ async def play(
         if isinstance(action, Stop):
             break
         await episode.act(action)
+    if not episode.over:
+        await episode.close()
     return episode
 
 

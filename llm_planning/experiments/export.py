@@ -154,13 +154,14 @@ def read_export(path: Path) -> list[RunRecord]:
     Raises:
         ExportError: the file cannot be read or does not hold such a table.
     """
-    ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    is_packed = path.suffix.lower() == ".gz"
+    ending = (path.with_suffix("") if is_packed else path).suffix.lower()
     read = _READERS.get(ending)
     if read is None:
         raise ExportError(f"cannot read {path}: its name must end in one of {', '.join(_READERS)}")
     try:
         content = read_regular(path, most=LARGEST)
-        table = read(_unpacked(content) if path.suffix == ".gz" else content)
+        table = read(_unpacked(content) if is_packed else content)
         if missing := [name for name in _EVERY_EXPORT if name not in table]:
             raise ValueError(f"it has no column {missing[0]!r}")
     except (OSError, EOFError, zlib.error, csv.Error, ValueError) as error:

@@ -126,7 +126,7 @@ def _is_setting(name: str) -> bool:
 def _model(name: str) -> str:
     """Checks a model's configuration; whether a hub id exists shows only when it is fetched."""
     _plain_text(name, kind="model's name")
-    if not name.endswith((".yaml", ".yml")):
+    if not name.lower().endswith((".yaml", ".yml")):
         return model_name(name)
     try:
         find_config(name)

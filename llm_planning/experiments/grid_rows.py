@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -76,7 +78,7 @@ class Row:
         """The error to show, at the setting that is impossible on its own, if there is one."""
         if isinstance(error, UnreadSettingError) and error.key in self.settings:
             return SweepConfigError(f"{self.settings[error.key].where}: {error}, or exclude it")
-        where, value = self.where, quote(given)
+        where, value, instead = self.where, quote(given), ""
         for key, entry in self.settings.items():
             try:
                 models_of_roles(self.spec, choose(self.spec, self.domain, {key: given[key]}))
@@ -84,11 +86,22 @@ class Row:
                 continue
             except SettingsError:
                 where, value = entry.where, quote(given[key])
+                instead = _elsewhere(entry, given[key])
                 break
         reason = str(error)
         if isinstance(error.__cause__, ValidationError):
             reason = error.__cause__.errors(include_url=False)[0]["msg"]
-        return SweepConfigError(f"{where}: {value} is not possible for {self.spec.name}: {reason}")
+        return SweepConfigError(
+            f"{where}: {value} is not possible for {self.spec.name}: {reason}{instead}"
+        )
+
+
+def _elsewhere(entry: Entry, value: Json) -> str:
+    """The remedy for a file that is not here, but as seen from a folder above the sweep's file."""
+    if not isinstance(value, str) or os.path.lexists(value):
+        return ""
+    above = Path(entry.where.partition(": ")[0]).absolute().parents
+    return next((f"; run it from {at}" for at in above if os.path.isfile(at / value)), "")
 
 
 def settings_by_planner(entries: Mapping[str, Entry]) -> dict[str, dict[str, Entry]]:

@@ -343,6 +343,7 @@ def range_texts(values: Iterable[object]) -> tuple[str, ...]:
     """Values of a setting as texts; `MANY` whole numbers without a gap as the first and the last.
 
     Example:
+        >>> from llm_planning.experiments.paper_report import range_texts
         >>> range_texts((0, *range(5, 15), 20, "rules"))
         ('0', '5 to 14', '20', 'rules')
     """

@@ -19,7 +19,8 @@ from llm_planning.model_configs import comes_along, config_folder
 from llm_planning.names import remedy
 from llm_planning.own_code import code_file
 from llm_planning.settings import CODE_SETTINGS, WRITTEN_SETTINGS
-from llm_serving.models import is_bundled_adapter, names_folder
+from llm_serving.errors import UnknownModelError
+from llm_serving.models import is_bundled_adapter, is_hub_id, names_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -120,13 +121,22 @@ class Trust:
         Raises:
             UntrustedError: the model is a folder, or a hub id in no configuration of this project,
                 and the user does not trust it.
+            UnknownModelError: likewise, and it can only be a folder, but there is none.
         """
         if comes_along(model):
             return
         if names_folder(model):
             self._check(model, f"the model {model} is a folder")
-        elif model not in self.names:
-            raise _untrusted(f"the model {model} does not come with this program", model)
+        elif model in self.names:
+            return
+        elif "/" in model and not is_hub_id(model):
+            raise UnknownModelError(
+                f"the model {model} is a folder that does not exist: make it first, or run this "
+                "from the folder that has it"
+            )
+        else:
+            here = " and is no folder here" if "/" in model else ""
+            raise _untrusted(f"the model {model} does not come with this program{here}", model)
 
     def check_trials(self, trials: Iterable[Trial]) -> None:
         """Makes sure that all that trials load, and all files that they write, are trusted.

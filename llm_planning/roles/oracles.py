@@ -10,9 +10,11 @@ answer depends on. Its first part is the subject. The kind of the errors determi
     systematic    (seed, role, situation[0])         a wrong belief about a subject stays wrong for
                                                      the whole run, in every situation
 
-`asking` counts the questions about the situation, from 1. If errors go by item, the item's name
-ends the key. The seed is the run's. How often an answer is wrong may depend on what is right: a
-model may know what is possible better than what is not.
+`asking` counts the questions about the situation, from 1. Where several may ask about it at once,
+`Rule.asker` says who does; `asking` is then that and the number among its own, so that the order in
+which they come does not matter. If errors go by item, the item's name ends the key. The seed is the
+run's. How often an answer is wrong may depend on what is right: a model may know what is possible
+better than what is not.
 """
 
 from __future__ import annotations
@@ -104,6 +106,7 @@ class Rule(Generic[QuestionT, AnswerT]):
         right: the right answer; None if the question has none.
         wrong: draws a wrong answer; None if every answer is right.
         situation: all that the answer depends on, its subject first.
+        asker: who asks, where several may ask about a situation at once; empty for the planner.
         items: how an answer errs item by item; None for an answer without items.
         kinds: the kinds of questions that may have error rates of their own; None for one kind.
         only: maps kinds of mistakes to the rule whose wrong answers have no others; None if the
@@ -113,6 +116,7 @@ class Rule(Generic[QuestionT, AnswerT]):
     right: Callable[[QuestionT], AnswerT | None]
     wrong: Callable[[QuestionT, Random], AnswerT | None]
     situation: Callable[[QuestionT], tuple[Key, ...]]
+    asker: Callable[[QuestionT], tuple[Key, ...]] = lambda _: ()
     items: Items[QuestionT, AnswerT] | None = None
     kinds: Kinds[QuestionT] | None = None
     only: Callable[[Sequence[str]], Rule[QuestionT, AnswerT]] | None = None
@@ -161,7 +165,7 @@ class Oracle(Generic[QuestionT, AnswerT]):
             ValueError: the rule has neither a right nor a wrong answer.
         """
         rule, rate = self._rule, self._rate(question)
-        key = self._key(rule.situation(question))
+        key = self._key(rule.situation(question), rule.asker(question))
         right = rule.right(question)
         if right is not None and rule.items and self._errors.unit == "item":
             for item in rule.items.names(question):
@@ -189,13 +193,14 @@ class Oracle(Generic[QuestionT, AnswerT]):
             return errors.rate
         return errors.rates.get(rule.kinds.of(question), errors.rate)
 
-    def _key(self, situation: tuple[Key, ...]) -> tuple[Key, ...]:
+    def _key(self, situation: tuple[Key, ...], asker: tuple[Key, ...]) -> tuple[Key, ...]:
         if self._errors.kind == "systematic":
             return (self._seed, self.name, situation[0])
         if self._errors.kind == "sticky":
             return (self._seed, self.name, *situation)
-        self._askings[situation] += 1
-        return (self._seed, self.name, *situation, self._askings[situation])
+        self._askings[situation, asker] += 1
+        number = self._askings[situation, asker]
+        return (self._seed, self.name, *situation, (*asker, number) if asker else number)
 
 
 def describe(

@@ -58,6 +58,13 @@ class TrackedRandom(Random):
         self._begin()
         super().setstate(state)
 
+    def twin(self) -> Random:
+        """Makes a generator with the same draws to come, which is no draw."""
+        drawn, twin = self.drawn, Random()
+        twin.setstate(self.getstate())
+        self.drawn = drawn
+        return twin
+
     def _begin(self) -> None:
         self.drawn = True
         if self._due is not None:

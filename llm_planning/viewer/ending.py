@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from llm_planning.events import Event
 
@@ -40,3 +40,14 @@ def outcome_there(events: Sequence[Event]) -> dict[str, Any]:
         "metrics": metrics if isinstance(metrics, dict) else {},
         "seconds": float(seconds) if isinstance(seconds, int | float) else None,
     }
+
+
+def broken_off(summary: Mapping[str, Any]) -> str | None:
+    """What ended a run before its end, in one sentence; None if nothing did.
+
+    Args:
+        summary: its `raised` are the lines of the error, of which the last one says what it was.
+    """
+    raised = summary.get("raised")
+    lines = [str(line) for line in raised if str(line).strip()] if isinstance(raised, list) else []
+    return f"The run was broken off: {lines[-1].strip()}" if lines else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planning.viewer.columns import Columns
 from llm_planning.viewer.difference import first_difference
-from llm_planning.viewer.ending import outcome_there, summary_there
+from llm_planning.viewer.ending import broken_off, outcome_there, summary_there
 from llm_planning.viewer.page import page
 from llm_planning.viewer.texts import json_text
 
@@ -48,11 +48,12 @@ def _blocks(trace: ReadTrace) -> dict[str, bytes]:
         f"{number} of its `{kind}` lines say something that cannot be: they are left out."
         for kind, number in columns.unused.items()
     ]
+    ended = broken_off(summary)
     content, places = columns.packed()
     about = {
         "name": trace.name,
         "header": trace.header,
-        "damage": [*trace.damage, *unused],
+        "damage": [*([ended] if ended else []), *trace.damage, *unused],
         **outcome_there(trace.events),
         "nodes": nodes,
         "summary": summary,

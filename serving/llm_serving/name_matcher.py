@@ -51,8 +51,9 @@ class NameMatcher:
         'kitchentable'
     """
 
-    def __init__(self, index: EmbeddingIndex, *, embed: Embed) -> None:
+    def __init__(self, index: EmbeddingIndex, names: Mapping[str, str], *, embed: Embed) -> None:
         self._index = index
+        self._names = names
         self._embed = embed
 
     @classmethod
@@ -73,7 +74,8 @@ class NameMatcher:
         vectors = await embed(list(spellings.values()))
         index = EmbeddingIndex(vectors.shape[1])
         index.add(spellings, vectors)
-        return cls(index, embed=embed)
+        names = {spelling: name for name, spelling in [*spellings.items()][::-1]}
+        return cls(index, names, embed=embed)
 
     async def nearest(self, text: str) -> NameMatch:
         """The name that a text most likely means.
@@ -87,13 +89,14 @@ class NameMatcher:
     async def ranked(self, texts: Sequence[str], *, k: int) -> tuple[tuple[NameMatch, ...], ...]:
         """The k nearest names of every text, the nearest first; all if there are fewer.
 
-        Equally near names keep their order in `build`.
+        Equally near names keep their order in `build`, behind one that is spelled as the text is.
 
         Raises:
             TextError: a text is empty.
             VectorError: k is less than 1.
         """
-        found = self._index.search_batch(await self._embed(texts), k)
+        vectors = await self._embed(texts)
+        found = self._index.search_batch(vectors, k, keys=[*map(self._names.get, texts)])
         return tuple(
             tuple(NameMatch(match.key, match.score) for match in matches) for matches in found
         )

@@ -48,6 +48,29 @@ def test_an_index_of_another_age_answers_with_what_it_holds():
     assert "a" not in index
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_entry_that_a_query_is_comes_first(dtype):
+    index = EmbeddingIndex(2, dtype=dtype)
+    alike = names(5, prefix="same")
+    index.add(["gone", *alike, "other"], [[0, 2], *[[3, 4]] * 5, [4, 3]], [*range(7)])
+    index.remove(["gone"])
+    queries = np.float32([[3, 4]] * 5)
+    asked = ["same4", "same1", None, "gone", "other"]
+    found = index.search_batch(queries, 2, keys=asked)
+    assert [[match.key for match in matches] for matches in found] == [
+        ["same4", "same0"],
+        ["same1", "same0"],
+        ["same0", "same1"],
+        ["same0", "same1"],
+        ["other", "same0"],
+    ]
+    own, close = found[0][0], found[4][0]
+    assert (own.payload, own.score) == (5, pytest.approx(1, abs=1e-3))
+    assert close.score == pytest.approx(0.96, abs=1e-3)
+    with pytest.raises(ValueError, match="zip"):
+        index.search_batch(queries, 2, keys=["same1"])
+
+
 def test_payloads_cannot_be_changed_from_outside():
     payload = {"steps": ["mine"]}
     index = EmbeddingIndex(2, metadata={"encoder": {"name": "e"}})

@@ -1,6 +1,7 @@
 """PUCT and UCT in any domain: known, random, hidden and awaited worlds, checked by hand."""
 
 import json
+import re
 from math import log
 from pathlib import Path
 from random import Random
@@ -98,9 +99,10 @@ async def test_a_start_without_actions(planner):
             return []
 
     outcome = await run_small(planner, Stuck(), an_engine())
-    assert (outcome.success, outcome.plan) == (False, ())
+    assert (outcome.success, outcome.plan) == (None, ())
     assert outcome.metrics.get("simulations", 0) == 0
-    assert outcome.text == "the-task: the goal is not reached after 0 moves, reward 0"
+    assert outcome.text == "the-task: the goal is not judged after 0 moves, reward 0"
+    assert outcome.verdict.startswith("No action is possible any more, and nothing tells")
 
 
 # A GAME BY HAND -----------------------------------------------------------------------------------
@@ -488,7 +490,7 @@ NO_STEPS = [
     (lambda step: step._replace(reward=None), "None, not a finite number, as the reward"),
     (lambda step: step._replace(reward="won"), "'won', not a finite number, as the reward"),
     (lambda step: step._replace(reward=float("nan")), "nan, not a finite number, as the reward"),
-    (lambda step: step._replace(reward=10**400), "1000.*, not a finite number, as the reward"),
+    (lambda step: step._replace(reward=10**400), "1000.*, not a number of at most 1e300 in size,"),
     (lambda step: step._replace(reward=np.array([1.0])), r"array\(.*, not a finite number, as the"),
     (lambda step: step._replace(done="no"), "'no', not True or False, as the done"),
     (lambda step: step._replace(text=5), "5, not a text, as the text"),
@@ -521,7 +523,7 @@ async def test_states_that_are_not_hashable_are_refused_at_the_first_step(moves)
     world = Told(lambda step: step._replace(state=Room(step.state)))
     with pytest.raises(DomainError, match="of 'forward' cannot be told apart"):
         await run("uct", world, simulations=5, moves=moves)
-    assert world.simulated == 1
+    assert world.simulated <= 7  # the first steps are taken again
 
 
 async def test_numbers_of_numpy_are_python_s_in_a_step():
@@ -545,11 +547,15 @@ async def test_numbers_of_numpy_are_python_s_in_a_step():
         ("rollout", float("nan"), "a finite number"),
         ("traits", None, "a mapping"),
         ("traits", {"optimum": {1, 2}}, "a mapping"),
-        ("judged", {"optimum": np.int64(3)}, "a mapping"),
+        ("traits", {"width": float("nan")}, "a mapping"),
+        ("traits", {1: 2}, "a mapping"),
         ("actions", None, "a sequence of actions"),
         ("actions", "ud", "a sequence of actions"),
         ("actions", {"forward"}, "a sequence of actions"),
         ("actions", ["forward", "forward"], "actions of which each has its own text"),
+        ("actions", ["forward", " "], "actions that all have a text"),
+        ("actions", [object()], "actions that have a text"),
+        ("actions", [lambda: "forward"], "actions that have a text"),
     ],
 )
 async def test_what_a_method_may_not_return_is_said_of_the_world(method, value, says):
@@ -559,6 +565,189 @@ async def test_what_a_method_may_not_return_is_said_of_the_world(method, value, 
         pytest.raises(DomainError, match=rf"^Odd\.{method} returned .*, not {says}"),
     ):
         await plan("uct", kind(), engine=engine, settings={"simulations": 5})
+
+
+@pytest.mark.parametrize("value", [{"optimum": np.int64(3)}, {"cost": float("inf")}, None, 1 / 3])
+async def test_a_plan_that_cannot_be_judged_is_not_lost(value):
+    class Odd(Corridor):
+        def judged(self, actions):
+            if isinstance(value, float):
+                raise ZeroDivisionError("no way")
+            return value
+
+    with open_engine("none") as engine:
+        outcome = await plan("uct", Odd(3), engine=engine, settings={"simulations": 20})
+    assert (outcome.success, outcome.plan) == (True, ("forward", "forward"))
+    assert re.match(
+        r"DomainError: Odd\.judged returned|Zero.*: no way", outcome.metrics["judging_failed"]
+    )
+
+
+async def test_what_a_world_calls_as_a_planner_does_keeps_both():
+    class Named(Corridor):
+        def traits(self):
+            return {"reward": 7, "moves": 2, "width": 1}
+
+        def judged(self, actions):
+            return {"simulations": "many"}
+
+    with open_engine("none") as engine:
+        outcome = await plan("uct", Named(3), engine=engine, settings={"simulations": 20})
+    metrics = outcome.metrics
+    assert (metrics["reward"], metrics["domain.reward"]) == (1.0, 7)
+    assert (metrics["moves"], metrics["width"], "domain.moves" in metrics) == (2, 1, False)
+    assert (metrics["simulations"], metrics["domain.simulations"]) == (40, "many")
+
+
+# THE END ------------------------------------------------------------------------------------------
+
+
+class Count(Domain):
+    """Counts to three. Subclasses say how that is told."""
+
+    goal = "Count to 3."
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, state):
+        return f"The counter shows {state}."
+
+    def actions(self, state):
+        return ["more", "less"]
+
+    def step(self, state, action, rng):
+        return Step(max(0, state + (1 if action == "more" else -1)))
+
+
+class Paid(Count):
+    """`success` tells of the goal and no step is `done`; behind the goal there is a trap."""
+
+    def step(self, state, action, rng):
+        if state == 3:
+            return Step(3, reward=-10.0)
+        step = super().step(state, action, rng)
+        return step._replace(reward=5.0 if step.state == 3 else -0.1)
+
+    def success(self, state):
+        return state == 3
+
+
+class Progress(Count):
+    """A score, and no reward: an end is worth its score."""
+
+    def step(self, state, action, rng):
+        step = super().step(state, action, rng)
+        return step._replace(done=step.state == 3)
+
+    def score(self, state):
+        return state / 3
+
+
+class Far(Progress):
+    """Each step costs; the score is what is left to do."""
+
+    def step(self, state, action, rng):
+        return super().step(state, action, rng)._replace(reward=-0.01)
+
+    def score(self, state):
+        return 30.0 * state
+
+
+class Won(Progress):
+    """Neither `done` nor a reward: `success` and a score."""
+
+    def step(self, state, action, rng):
+        return Count.step(self, state, action, rng)
+
+    def success(self, state):
+        return state == 3
+
+
+class Lost(Progress):
+    """An end that is worth less than all else lies on one side."""
+
+    def step(self, state, action, rng):
+        if state == 0 and action == "less":
+            return Step(-1, done=True)
+        return super().step(state, action, rng)
+
+    def success(self, state):
+        return state == 3
+
+    def score(self, state):
+        return state / 3 if state >= 0 else -1.0
+
+
+@pytest.mark.parametrize("world", [Paid, Progress, Far, Won, Lost])
+@pytest.mark.parametrize("seed", range(3))
+async def test_searches_reach_the_end_that_episodes_have(world, seed):
+    for planner in ("uct", "puct"):
+        given = {} if planner == "uct" else {"prior": "uniform"}
+        outcome = await run(planner, world(), seed=seed, simulations=60, **given)
+        assert outcome.success, planner
+        assert len(outcome.plan) <= 9, planner  # the means of few rollouts tell little
+
+
+async def test_an_end_is_paid_its_score_unless_its_reward_is_as_much():
+    class Ends(Count):
+        def __init__(self, reward, score):
+            self.reward, self.worth = reward, score
+
+        def step(self, state, action, rng):
+            return Step("end", reward=self.reward, done=True)
+
+        def score(self, state):
+            return self.worth
+
+    for reward, score, paid in ((0, 1, 0.5), (1, 1, 1), (-0.1, 1, 0.4), (2, 1, 2), (0, -3, -1.5)):
+        model = model_of(Ends(reward, score), gamma=0.5)
+        assert (await model.step(0, "more", Random(0))).reward == pytest.approx(paid)
+
+
+async def test_an_end_of_which_nothing_tells_is_said():
+    class Silent(Count):
+        def actions(self, state):
+            return super().actions(state) if state < 3 else []
+
+    class Told(Silent):
+        def success(self, state):
+            return state == 3
+
+    outcome = await run("uct", Silent(), simulations=60, depth=4, moves=9)
+    assert outcome.success is None or len(outcome.plan) == 9
+    outcome = await execute(Silent(), ["more"] * 3, seed=0)
+    assert (outcome.success, outcome.ended) == (None, True)
+    assert outcome.untold.startswith("No action is possible any more, and nothing tells")
+    outcome = await execute(Silent(), ["more"], seed=0)
+    assert (outcome.success, outcome.ended, outcome.untold) == (False, False, "")
+    outcome = await execute(Told(), ["more"] * 3, seed=0)
+    assert (outcome.success, outcome.ended, outcome.untold) == (True, True, "")
+
+
+async def test_rollouts_end_where_the_goal_is_reached():
+    """Behind the goal there is nothing but the trap."""
+    model = model_of(Paid(), gamma=1.0, depth=30)
+    leaf = await model.evaluate(Node(), walk_at(2))
+    assert leaf.tail >= 5.0 - 0.1 * 30
+
+
+async def test_of_more_actions_than_simulations_all_are_possible():
+    class Many(Count):
+        def actions(self, state):
+            return [f"take {number}" for number in range(500)]
+
+        def step(self, state, action, rng):
+            return Step(state, done=True)
+
+    taken = set()
+    for seed in range(6):
+        outcome = await run("uct", Many(), seed=seed, simulations=10)
+        taken |= {int(outcome.plan[0].removeprefix("take "))}
+        assert outcome.metrics["actions_tried"] == 0.02
+    assert max(taken) >= 10
+    outcome = await run("uct", Many(), simulations=500)
+    assert "actions_tried" not in outcome.metrics
 
 
 class Room(int):

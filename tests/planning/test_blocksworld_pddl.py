@@ -9,7 +9,7 @@ from llm_planning.environments.blocksworld.domain import BLOCKSWORLD
 from llm_planning.environments.blocksworld.generator import problems
 from llm_planning.environments.blocksworld.pddl import hash_of, read_problems, write_problem
 from llm_planning.environments.blocksworld.pddl_problem import MOST_BLOCKS
-from llm_planning.environments.blocksworld.pddl_text import MOST_BYTES, PddlError
+from llm_planning.environments.pddl_text import MOST_BYTES, PddlError
 from llm_planning.settings import SettingsError
 from llm_planning.several import Several
 
@@ -292,9 +292,9 @@ WITHOUT_HAND = GOOD.replace("(handempty)\n", "")
     [
         # What the start says of a hand counts more than names.
         (GOOD.replace("4ops", "3ops"), "four operators"),
-        (GOOD + THREE_OPERATORS, "four operators"),
+        (GOOD.replace("blocksworld-4ops", "blocks") + THREE_OPERATORS, "four operators"),
         (WITHOUT_HAND.replace("4ops", "3ops"), "three operators"),
-        (WITHOUT_HAND + THREE_OPERATORS, "three operators"),
+        (WITHOUT_HAND.replace("blocksworld-4ops", "blocks") + THREE_OPERATORS, "three operators"),
     ],
 )
 def test_the_file_says_which_operators_there_are(read, text, dialect):
@@ -321,6 +321,26 @@ def test_the_domain_beside_a_problem_says_its_operators(tmp_path):
         "p1.pddl": "three operators",
         "p2.pddl": "four operators",
     }
+
+
+def test_a_domain_that_is_defined_in_two_ways_is_chosen_by_no_name_of_a_file(tmp_path):
+    (tmp_path / "p1.pddl").write_text(WITHOUT_HAND.replace("blocksworld-4ops", "blocks"))
+    (tmp_path / "p2.pddl").write_text(GOOD.replace("blocksworld-4ops", "blocks"))
+    (tmp_path / "a.pddl").write_text(DOMAIN.replace("blocksworld-4ops", "blocks"))
+    (tmp_path / "z.pddl").write_text(THREE_OPERATORS)
+    unclear, clear = read_problems(str(tmp_path)).values()
+    assert "its domain 'blocks' is defined with and without a hand: leave one file" in str(unclear)
+    assert clear.dialect == "four operators"
+
+
+def test_a_file_has_no_problem_of_another_domain_than_its_own(read):
+    with pytest.raises(PddlError, match=r"it is of the domain 'bricks', and defines .* 'blocks'$"):
+        read(
+            GOOD.replace("blocksworld-4ops", "bricks")
+            + DOMAIN.replace("blocksworld-4ops", "blocks")
+        )
+    same = GOOD.replace("blocksworld-4ops", "BLOCKS") + DOMAIN.replace("blocksworld-4ops", "blocks")
+    assert read(same).dialect == "four operators"
 
 
 def test_a_bad_file_leaves_the_others_of_a_folder(tmp_path):
@@ -375,7 +395,8 @@ def test_a_folder_opens_all_of_its_problems_and_a_file_or_a_number_one(tmp_path)
 
 
 def test_rules_are_the_files_own_unless_they_are_set(tmp_path):
-    texts = {"p1.pddl": GOOD, "p2.pddl": WITHOUT_HAND + THREE_OPERATORS, "p3.pddl": MYSTERY}
+    three = WITHOUT_HAND.replace("blocksworld-4ops", "blocks") + THREE_OPERATORS
+    texts = {"p1.pddl": GOOD, "p2.pddl": three, "p3.pddl": MYSTERY}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     read = BLOCKSWORLD.settings.read

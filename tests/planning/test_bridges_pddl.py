@@ -197,7 +197,9 @@ def test_actions_and_states_are_those_of_unified_plannings_simulator(pair, writt
 def test_our_blocksworld_agrees_with_its_pddl(seed, opened):
     (puzzle,) = problems({4: 1}, seed=seed)
     ours = Blocksworld(puzzle, rules="standard")
-    theirs = opened(BLOCKS, write_problem(puzzle))
+    theirs = opened(
+        BLOCKS.replace("domain blocks", "domain blocksworld-4ops"), write_problem(puzzle)
+    )
     draws, state, other = Random(seed), ours.start(0), theirs.start(0)
     for _ in range(15):
         actions = {str(action): action for action in ours.actions(state)}
@@ -218,6 +220,136 @@ def test_a_goal_may_come_before_the_start(opened):
     assert GOAL_FIRST.index("(:goal") < GOAL_FIRST.index("(:init")
     world, other = opened(BLOCKS, GOAL_FIRST), opened(BLOCKS, TOWER)
     assert (world.goal, world.start(0)) == (other.goal, other.start(0))
+
+
+TAKE = """
+(define (domain take) (:requirements :adl) (:types thing)
+  (:predicates (near ?x - thing) (have ?x - thing))
+  (:action take :parameters (?x - thing) :precondition (near ?x)
+    :effect (and (have ?x) (not (near ?x)))))
+"""
+CUP = """(define (problem cup) (:domain take) (:objects cup pot - thing) (:init (near cup))
+  (:goal (have cup)))"""
+WRITTEN = {
+    "a comment ends at a carriage return": (TAKE, CUP.replace("(:goal", "; to do\r(:goal")),
+    "comments in another encoding": (
+        TAKE,
+        CUP.replace("(:goal", "; caf\xe9\n(:goal").encode("latin-1"),
+    ),
+    "other blanks": (TAKE.replace(" ", "\t"), CUP.replace(" ", "\f\v")),
+    "a mark at the beginning": (b"\xef\xbb\xbf" + TAKE.encode(), b"\xef\xbb\xbf" + CUP.encode()),
+    "the domain's name in capitals": (TAKE, CUP.replace("take", "TAKE")),
+    "names of files with other letters": (
+        TAKE.replace("domain take", "domain 3.5"),
+        CUP.replace("domain take", "domain 3.5").replace("problem cup", "problem 1/2"),
+    ),
+    "sections in another order": (
+        TAKE.replace("(:types thing)\n", "\n").replace("  (:action", "(:types thing)\n  (:action"),
+        CUP.replace("(:init (near cup))", "").replace("(:objects", "(:init (near cup)) (:objects"),
+    ),
+    "empty sections": (TAKE.replace("(:types", "(:constants) (:functions) (:types"), CUP),
+    "a type without a blank": (TAKE.replace("(?x - thing) :pre", "(?x -thing) :pre"), CUP),
+    "objects without a type": (TAKE, CUP.replace("cup pot - thing", "cup pot - thing lid")),
+    "a variable without a type": (TAKE.replace("(near ?x)\n", "(exists (?y) (near ?x))\n"), CUP),
+    "a fact twice": (TAKE, CUP.replace("(near cup))", "(near cup) (near cup) (not (have cup)))")),
+    "requirements of what is not there": (TAKE.replace(":adl", ":derived-predicates"), CUP),
+}
+
+
+@pytest.mark.parametrize("pair", WRITTEN.values(), ids=WRITTEN)
+def test_the_same_problem_may_be_written_in_many_ways(pair, opened):
+    plain, world = opened(TAKE, CUP), opened(*pair)
+    assert (world.goal, world.start(0)) == (plain.goal, plain.start(0))
+    assert world.actions(world.start(0)) == ("take cup",)
+    assert world.judged(["take cup"]) == {"validated": True}
+
+
+def test_a_fact_after_a_comment_that_a_carriage_return_ends_holds(opened):
+    world = opened(TAKE, CUP.replace("(near cup)", "(near cup) ; the first\r(near pot)\n"))
+    assert world.actions(world.start(0)) == ("take cup", "take pot")
+
+
+def test_parameters_of_predicates_and_functions_may_have_one_name(opened):
+    domain = """(define (domain d) (:predicates (rel ?x ?x ?x) (done ?x))
+      (:functions (far ?x ?x) (total-cost))
+      (:action mark :parameters (?a ?b) :precondition (rel ?a ?b ?a)
+        :effect (and (done ?b) (increase (total-cost) (far ?a ?b)))))"""
+    problem = """(define (problem p) (:domain d) (:objects a b)
+      (:init (rel a b a) (= (far a b) 3)) (:goal (done b)) (:metric minimize (total-cost)))"""
+    world = opened(domain, problem)
+    assert world.actions(world.start(0)) == ("mark a b",)
+    assert world.judged(["mark a b"]) == {"validated": True, "plan_cost": 3}
+
+
+def test_an_action_without_parameters_needs_no_list_of_them(opened):
+    domain = TAKE.replace(":parameters (?x - thing)", "").replace("?x)\n", "cup)\n")
+    domain = domain.replace("(have ?x) (not (near ?x))", "(have cup) (not (near cup))")
+    domain = domain.replace("(:predicates", "(:constants cup - thing) (:predicates")
+    world = opened(domain, CUP.replace("cup pot -", "pot -"))
+    assert world.actions(world.start(0)) == ("take",)
+
+
+SPENDING = """(define (domain spend) (:predicates (p ?x) (q ?x))
+  (:functions (price ?x) (total-cost) (joy))
+  (:action buy :parameters (?x) :precondition (p ?x) :effect (and (q ?x) EFFECT)))"""
+PURSE = """(define (problem purse) (:domain spend) (:objects a b)
+  (:init (p a) (= (price a) 2)) (:goal (q a)) (:metric minimize (total-cost)))"""
+PRICE = "(increase (total-cost) (price ?x))"
+COSTS = {
+    "no price of what cannot be bought, nothing said of the start": (PRICE, "", 2),
+    "a start of its own": (PRICE, "(= (total-cost) 5)", 7),
+    "two prices": (f"{PRICE} {PRICE} (increase (total-cost) 3)", "", 7),
+    "a price for each object": (
+        "(forall (?y) (increase (total-cost) (price ?y)))",
+        "(= (price b) 6)",
+        8,
+    ),
+    "a price with a condition": ("(when (q ?x) (increase (total-cost) 4))", "", 0),
+}
+
+
+@pytest.mark.parametrize(("effect", "said", "cost"), COSTS.values(), ids=COSTS)
+def test_what_a_plan_costs(effect, said, cost, opened):
+    problem = PURSE.replace("(:init", f"(:init {said}")
+    world = opened(SPENDING.replace("EFFECT", effect), problem)
+    assert world.step(world.start(0), "buy a", Random(0)).done
+    assert world.judged(["buy a"]) == {"validated": True, "plan_cost": cost}
+    assert world.judged([]) == {"validated": False}
+
+
+METRICS = {
+    "(:metric minimize total-cost)": {"validated": True, "plan_cost": 2},
+    "(:metric maximize (price a))": {"validated": True},
+    "(:metric minimize (total-time))": {"validated": True},
+    "(:metric minimize (price b))": {},
+}
+
+
+@pytest.mark.parametrize(("metric", "expected"), METRICS.items(), ids=METRICS)
+def test_a_metric_that_is_no_cost_takes_nothing_from_a_plan(metric, expected, opened):
+    problem = PURSE.replace("(:metric minimize (total-cost))", metric)
+    world = opened(SPENDING.replace("EFFECT", PRICE), problem)
+    assert world.judged(["buy a"]) == expected
+
+
+def test_a_goal_that_asks_for_a_value_that_is_not_there_is_not_validated(opened):
+    problem = PURSE.replace("(:goal (q a))", "(:goal (and (q a) (or (q a) (< (joy) 1))))")
+    world = opened(SPENDING.replace("EFFECT", PRICE), problem)
+    assert world.step(world.start(0), "buy a", Random(0)).done
+    assert world.judged(["buy a"]) == {}
+
+
+@needs_planner
+def test_costs_that_are_given_for_existing_roads_only_are_planned_with(opened):
+    domain = ROADS.replace("(>= (fuel ?v) (length ?p ?q))", "").replace(
+        "(decrease (fuel ?v) (length ?p ?q))", ""
+    )
+    domain = domain[: domain.index("(:action fill")] + ")"
+    world = opened(domain, TRIP.replace("(= (fuel van1) 3)", ""))
+    drives = ("drive van1 x y", "drive van1 y z")
+    assert world.advise(world.start(0)) == drives
+    assert world.traits() == {"optimum": 2}
+    assert world.judged(drives) == {"validated": True, "plan_cost": 6}
 
 
 def walk(world, seed, steps=10):
@@ -476,6 +608,17 @@ def test_a_folder_has_its_problems_as_tasks(tmp_path, written):
         spec.open("p3", spec.settings.read({}))
 
 
+def test_a_folder_may_have_other_domains_and_endings_in_capitals(tmp_path, written):
+    written(GRIPPER, BALLS)
+    (tmp_path / "older.pddl").write_text("; of 1998\r( DEFINE (Domain gripper))")
+    (tmp_path / "P3.PDDL").write_text(BALLS)
+    (tmp_path / "broken.pddl").write_bytes(b"\xff")
+    spec = bridge(str(tmp_path))
+    assert spec.tasks == ("P3", "broken", "task")
+    with pytest.raises(DomainError, match=r"problem=.*broken\.pddl: line 1: it is not UTF-8 text"):
+        spec.open("broken", spec.settings.read({}))
+
+
 def test_settings_name_the_files_and_identify_what_is_in_them(tmp_path, written):
     domain, problem = written(GRIPPER, BALLS).split(",")
     spec = bridge("")
@@ -496,10 +639,10 @@ DURATIVE = """
 SLOW = "(define (problem slow) (:domain slow) (:init) (:goal (done)))"
 REFUSED = [
     (DURATIVE, SLOW, r"domain=.*domain\.pddl is not classical, it has .*continuous time"),
-    (GRIPPER[:-9], BALLS, r"domain=.*domain\.pddl is not read as PDDL: "),
-    (GRIPPER, BALLS[:-9], r"problem=.*task\.pddl is not read as PDDL: "),
+    (GRIPPER[:-9], BALLS, r"domain=.*domain\.pddl: \d parentheses are not closed at its end"),
+    (GRIPPER, BALLS[:-9], r"problem=.*task\.pddl: \d parentheses are not closed at its end"),
     (GRIPPER, BALLS.replace("(lies b1 east)", "(hangs b1)"), r"problem=.*hangs b1"),
-    (GRIPPER, b"\xff\xfe", r"problem=.*is not UTF-8 text: write it as such"),
+    (GRIPPER, b"\xff\xfe", r"problem=.*: line 1: it is not UTF-8 text"),
     (GRIPPER, BALLS.replace("(lies b1 east) (lies b2 east)", ""), r"has no goal: add conditions"),
     (
         GRIPPER,
@@ -515,6 +658,101 @@ REFUSED = [
         GRIPPER.replace("(:action go", "(:derived (full) (and)) (:action go"),
         BALLS,
         r"domain=.* does not know derived predicates, written \(:derived",
+    ),
+    (
+        BALLS,
+        GRIPPER,
+        r"domain=.*: it defines a problem: set domain to a file that defines a domain",
+    ),
+    (
+        GRIPPER,
+        GRIPPER,
+        r"problem=.*: it defines a domain: set problem to a file that defines a pro",
+    ),
+    (GRIPPER + BALLS, BALLS, r"domain=.* something else than one \(define \(domain NAME\) ...\)"),
+    (GRIPPER, "", r"problem=.* something else than one \(define \(problem NAME\) ...\)"),
+    (
+        GRIPPER,
+        BLOCKS.replace("domain", "problem"),
+        r"problem=.*: the section ':predicates' is none",
+    ),
+    (
+        GRIPPER,
+        BALLS.replace(":domain gripper", ":domain grippers"),
+        r"is of the domain grippers, and domain=.* defines gripper: name a domain and a problem",
+    ),
+    (GRIPPER, BALLS.replace("(:domain gripper)", ""), r"is of the domain of no name"),
+    (
+        GRIPPER.replace("?r ?s - room)\n    :pre", "?r ?r - room)\n    :pre"),
+        BALLS,
+        r"domain=.*: the action go has the parameter \?r 2 times: rename one",
+    ),
+    (
+        LAMPS.replace(
+            "(when (lit ?d) (not (lit ?d)))",
+            "(when (lit ?d) (forall (?e - lamp) (when (worn ?e) (not (lit ?e)))))",
+        ),
+        ROOM,
+        r"domain=.*: the action press has \(when ...\) inside of \(when ...\): write one of them",
+    ),
+    (
+        GRIPPER.replace(":strips", ":open-world"),
+        BALLS,
+        r"domain=.*: it requires ':open-world', whi",
+    ),
+    (GRIPPER, BALLS.replace("b1", "1"), r"problem=.*: line 3: '1' is not read: a name is a letter"),
+    (GRIPPER, BALLS.replace("b1 b2", "b1 b1"), r"is not read as PDDL: Name b1 already defined!$"),
+    (
+        GRIPPER,
+        BALLS.replace("(:init", "(:init (not (robot west))"),
+        r"problem=.*: \(:init ...\) contradicts itself: it says two things of \(robot west\)",
+    ),
+    (
+        ROADS,
+        TRIP.replace("(:init", "(:init (= (length x y) 7)"),
+        r"problem=.*: \(:init ...\) contradicts itself: it says two things of \(length x y\)",
+    ),
+    (
+        GRIPPER,
+        BALLS.replace("(:init", "(:init (or (robot east))"),
+        r"has \(or .*, which is no fact",
+    ),
+    (
+        GRIPPER,
+        BALLS.replace("robot west", "robot ?x"),
+        r"has \(robot \?x\): a variable is no object",
+    ),
+    (
+        GRIPPER,
+        BALLS.replace("(:goal", "(:length 3) (:goal"),
+        r"problem=.*: line 6: the section ':length' is none of a problem; .*known: :constraints",
+    ),
+    (GRIPPER, BALLS.replace("(:init", "(:init) (:init"), r"problem=.*: it has 2 sections \(:init"),
+    (GRIPPER, BALLS.replace("- hand", "- foot"), r"problem=.*: the type 'foot' is not declared$"),
+    (
+        GRIPPER.replace("(not (robot ?r))", "(not (robot ?r) (robot ?s))"),
+        BALLS,
+        r"domain=.*: \(not \(robot \?r\) \(robot \?s\)\) has 2 parts after not, not 1",
+    ),
+    (
+        LAMPS.replace("(lit ?e))))", "(lit ?e) (lit ?d))))"),
+        ROOM,
+        r"\(when .* has 3 parts after whe",
+    ),
+    (
+        LAMPS,
+        ROOM.replace("(not (lit ?d)))", "(lit ?d) (lit big))"),
+        r"has 3 parts after forall, not",
+    ),
+    (
+        ROADS,
+        TRIP.replace("(= (fuel van1) 3)", "(= (fuel van1) 3 4)"),
+        r"has 3 parts after =, not 2",
+    ),
+    (
+        ROADS.replace("(assign (fuel ?v) 5.5)", "(forall (?q - place) (increase (fuel ?v) 1))"),
+        TRIP,
+        r"the action fill has \(increase \(fuel \?v\) 1\) for every \?q, which it does not name",
     ),
 ]
 

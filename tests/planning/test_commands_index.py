@@ -177,6 +177,74 @@ def test_an_interrupt_is_no_error_and_keeps_the_old_index(places, built, monkeyp
     assert len(EmbeddingIndex.load(built)) == 5
 
 
+@pytest.mark.parametrize("name", ["items.JSONL", "items.ndjson", "items.NDJson"])
+def test_json_lines_have_several_endings(tmp_path, name):
+    path = lines(tmp_path, '{"text": "a red apple", "n": 1}', name=name)
+    assert ask("build", path, "--out", tmp_path / "out")[0].exit_code == 0
+    (match,) = ask("search", tmp_path / "out", "apple", "--json")[1]["results"][0]["matches"]
+    assert (match["key"], match["payload"]["n"]) == ("a red apple", 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["a.json", "a.JSON", "a.csv", "a.tsv", "a.txt.gz", "a.jsonl.gz", "a.parquet", "a.yaml"]
+)
+def test_files_of_other_endings_are_not_read_as_lines_of_text(tmp_path, name, monkeypatch):
+    monkeypatch.setattr(index_command, "_embedded", None)
+    path = lines(tmp_path, '[{"text": "a"}, {"text": "b"}]', name=name)
+    line = refused("index", "build", path, "--out", tmp_path / "out")
+    ending = os.path.splitext(name)[1].lower()
+    assert f"no texts are read from a file that ends in {ending}: " in line
+    assert "ends in .txt or in nothing" in line
+    assert "in .jsonl or .ndjson" in line
+
+
+def test_entries_of_one_vector_are_told_and_found_by_their_writing(tmp_path):
+    long = "planks " * 300
+    alike = [
+        "resume",
+        "re\u0301sume\u0301",
+        "r\xe9sum\xe9",
+        "Polish",
+        "polish",
+        f"{long}a",
+        f"{long}b",
+    ]
+    path = lines(tmp_path, "a red apple", *alike, "turkey", "Turkey", name="alike.txt")
+    result, _ = ask("build", path, "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    (note,) = [line for line in result.stderr.splitlines() if "alike" in line]
+    assert note.startswith(
+        "note: 9 of 10 entries have the vector of another one, as all-minilm-l6-"
+    )
+    assert (
+        "'resume' and 're\u0301sume\u0301' and 'r\xe9sum\xe9'; 'Polish' and 'polish'; 'planks"
+        in note
+    )
+    assert note.endswith("; and 1 more")
+    texts = [*alike[:5], " turkey ", "Turkey"]
+    answer = ask("search", tmp_path / "out", *texts, "-k", 1, "--json")[1]
+    found = [result["matches"][0] for result in answer["results"]]
+    assert [match["key"] for match in found] == [text.strip() for text in texts]
+    assert all(match["score"] == pytest.approx(1, abs=1e-5) for match in found)
+    # Nothing is written so; of what is read alike, it is nearest to the one with an accent.
+    answer = ask("search", tmp_path / "out", "R\xe9sum\xe9", "-k", 2, "--json")[1]
+    assert answer["results"][0]["matches"][0]["key"] == "r\xe9sum\xe9"
+
+
+def test_vectors_of_one_text_may_differ_in_their_last_bits():
+    rows = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
+    rows[[7, 150]] = rows[20] + np.float32(3e-7)
+    rows[90] = rows[91] + np.float32(1e-5)
+    rows[30:60, 0] = 0.5  # so that the first component tells nothing of them
+    rows[[33, 55]] = rows[44]
+    rows[160:] = rows[3]
+    texts = [str(number) for number in range(200)]
+    groups = [["3", *texts[160:]], ["7", "20", "150"], ["33", "44", "55"]]
+    assert index_command._alike(texts, rows) == groups
+    assert index_command._alike(texts[:1], rows[:1]) == []
+    assert index_command._alike([], rows[:0]) == []
+
+
 # --- searching -----------------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ from command_line import invoke as command
 from llm_planning import model_configs
 from llm_planning.environments.textgame.trapdoor import TrapDoor
 from llm_planning.planners.catalogue import PLANNERS
+from llm_planning.trace_file import decode_trace, summary_of
+from llm_planning.viewer.ending import broken_off
 from llm_planning.worker_processes import WorkerLostError
 from llm_serving.scripted import ScriptedEngine
 
@@ -122,7 +124,11 @@ def test_a_limit_that_ended_a_run_is_named(line, reason):
 def test_a_world_that_ends_by_itself_ran_out_of_nothing():
     home = ("--domain", "household", "--set", "limit=6", "--set", "sight=full", "--model", "none")
     report = answer("run", "uct", *home, "--set", "moves=6", "--set", "simulations=2")
-    assert report["verdict"] == "The goal is not reached: 6 steps, the fewest are 6."
+    assert re.fullmatch(
+        r"The goal is not reached: 6 steps, the fewest are 6, "
+        r"\d\.\d\d% of the actions were tried: raise simulations\.",
+        report["verdict"],
+    )
 
 
 def test_a_limit_is_named_beside_wrong_answers(tmp_path):
@@ -385,3 +391,112 @@ def test_where_a_search_sees_what_a_world_hides_a_note_says_so(tmp_path, name, p
     result = invoke(planner, "--domain", f"{path}:{name}", "--model", "none")
     note = "note: the search sees what `observe` hides, as the world has no `belief`"
     assert (note in result.stderr) is noted
+
+
+# --- a run that is broken off ---------------------------------------------------------------------
+
+FAILED = "mine.py, line 23: LookupError: no way"
+
+FAILING = """
+import os, signal
+from llm_planning import Domain, Step
+
+class Line(Domain):
+    goal = "Reach 9."
+
+    def __init__(self, ends: str = "error"):
+        self.ends = ends
+
+    def start(self, seed):
+        return 0
+
+    def describe(self, state):
+        return f"At {state}."
+
+    def actions(self, state):
+        return ["on"]
+
+    def step(self, state, action, rng):
+        if state == 3:
+            if self.ends == "error":
+                raise LookupError("no way")
+            os.kill(os.getpid(), getattr(signal, self.ends))
+        return Step(state + 1, done=state == 8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "said", "raised"),
+    [
+        (
+            "error",
+            1,
+            FAILED,
+            f"llm_planning.own_code.OwnCodeError: {FAILED}",
+        ),
+        ("SIGINT", 130, "interrupted; what was done until then is in trace.jsonl", "interrupted"),
+        ("SIGTERM", 130, "interrupted; what was done until then is in trace.jsonl", "interrupted"),
+    ],
+)
+def test_a_run_that_is_broken_off_keeps_its_trace(tmp_path, monkeypatch, ends, code, said, raised):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(FAILING)
+    (tmp_path / "trace.jsonl").write_text("an earlier one")
+    settings = ("--set", f"ends={ends}", "--set", "simulations=100000", "--trace", "trace.jsonl")
+    ended = invoke("uct", "--domain", "mine.py:Line", "--model", "none", *settings)
+    assert (ended.exit_code, ended.stdout) == (code, "")
+    assert ended.stderr.splitlines()[-1].removeprefix("error: ") == said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.py", "trace.jsonl"]
+    lines = decode_trace((tmp_path / "trace.jsonl").read_bytes())
+    assert lines[0]["planner"] == "uct"
+    assert "decision" in {line["type"] for line in lines}
+    assert "outcome" not in {line["type"] for line in lines}
+    assert broken_off(summary_of(lines)) == f"The run was broken off: {raised}"
+
+
+def test_an_error_of_the_trace_does_not_hide_that_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(FAILING)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("llm_planning.trace_file.write_trace", full)
+    ended = invoke("uct", "--domain", "mine.py:Line", "--model", "none", "--trace", "t.jsonl")
+    note, error = ended.stderr.splitlines()
+    assert "t.jsonl cannot be written" in note
+    assert error == f"error: {FAILED}"
+
+
+# --- before a model is opened ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("llm-mcts", "--set", "home=nohome.yaml"), 1, "home=nohome.yaml is neither"),
+        (("llm-mcts", "--set", "goal=put the moon on the bed"), 1, "moon"),
+        (("llm-mcts", "--set", "limit=1"), 2, "limit=1 is not possible"),
+        (("mc-dml", "--set", "game=nofile.z5"), 1, "nofile.z5 does not exist"),
+        (("puct", "--domain", "openspiel:kuhn_poker"), 1, "hides something"),
+        (("puct", "--domain", "gymnasium:Pendulum-v1"), 1, "cannot be listed"),
+        (("react", "--set", "temperature=3"), 2, "temperature='3' is not possible"),
+        (("llm-mcts", "--set", "position_temperature=2.5"), 2, "position_temperature='2.5'"),
+        (("l-policy", "--set", "temperature=9"), 2, "temperature='9' is not possible"),
+        (("too", "--model", "impossible.yaml"), 2, "`context` = -5"),
+        (("too", "--role-model", "propose=impossible.yaml"), 2, "`context` = -5"),
+    ],
+)
+def test_what_is_wrong_is_told_before_a_model_is_opened(
+    opened, tmp_path, monkeypatch, arguments, code, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "impossible.yaml").write_text("model: smollm2-135m-instruct\ncontext: -5\n")
+    assert message in refused("run", *arguments, code=code)
+    assert not opened
+
+
+def test_a_run_that_asks_nobody_opens_no_model(opened):
+    named = answer("run", "walkthrough", "--task", "trap-door", "--model", "smollm2-135m-instruct")
+    assert not opened
+    assert named["success"]

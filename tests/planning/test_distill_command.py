@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -13,6 +14,7 @@ from random import Random
 import pytest
 from command_line import invoke
 
+from llm_planning.commands import distill_teaching
 from llm_planning.commands.distill_teaching import LessonOptions, _words, _worlds
 from llm_planning.distill.ahead import Ahead
 from llm_planning.distill.checkpoint import TrainingError
@@ -207,6 +209,7 @@ def test_what_is_held_out_is_in_no_chat(tmp_path):
 )
 def test_what_is_not_possible_is_refused_in_one_line(arguments, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("llm_planning.commands.distill_teaching._student", None)  # not opened
     ended = invoke("distill", *arguments)
     assert ended.exit_code == 2
     assert says in ended.stderr
@@ -359,3 +362,20 @@ def counting_from(start):
 
 def plus(start, batch):
     return start + batch
+
+
+@pytest.mark.parametrize(("minutes", "says"), [(0.02, "no"), (0.07, "little"), (9.0, "")])
+def test_exams_that_need_most_of_the_time_are_told_beforehand(monkeypatch, capsys, minutes, says):
+    def asked(_, exam):
+        time.sleep(0.06 if len(exam) == 2 else 0)  # of the probe, one question in 20
+        return {"role": 1.0}
+
+    monkeypatch.setattr(distill_teaching, "shares_right", asked)
+    report = distill_teaching._Report([None] * 40, print, minutes=minutes)
+    for _ in range(2):
+        assert report.examine(None) == {"role": 1.0}
+    told = capsys.readouterr().err
+    assert told.count("note: ") == bool(says)
+    if says:
+        assert "40 questions each, take about 0.0 minutes here" in told
+        assert told.endswith(f"leaves {says} time to teach\n")

@@ -35,6 +35,7 @@ def trained(
     learned=LowRank,
     identity=None,
     workers=2,
+    examine=None,
     **options,
 ):
     folder.mkdir(exist_ok=True)
@@ -48,7 +49,7 @@ def trained(
         folder=folder,
         identity=identity or {},
         report=report,
-        examine=lambda network: shares_right(network, fresh("held out")),
+        examine=examine or (lambda network: shares_right(network, fresh("held out"))),
         workers=workers,
     )
     return state, network
@@ -118,6 +119,26 @@ def test_a_training_takes_its_time(small, tmp_path):
     assert 1.0 < time.perf_counter() - begun < 6.0
     assert reports[0].rate < reports[len(reports) // 4].rate
     assert reports[-1].rate < 0.2 * max(progress.rate for progress in reports)
+
+
+@pytest.mark.parametrize(("minutes", "exam", "most"), [(0.04, 0.8, 3.0), (0.001, 0.2, 1.5)])
+def test_the_last_exam_is_within_the_time(small, tmp_path, minutes, exam, most):
+    """Unless the exams alone take longer: then one batch is taught between them."""
+    reports, exams = [], []
+
+    def examine(_):
+        exams.append(time.sleep(exam))
+        return {"b": 0.5}
+
+    begun = time.perf_counter()
+    state, _ = trained(
+        small, tmp_path / "run", minutes=minutes, report=reports.append, examine=examine
+    )
+    assert time.perf_counter() - begun < most
+    assert len(exams) == len(state.curve) == 2
+    assert all(exam <= point["took"] < exam + 0.2 for point in state.curve)
+    assert len(reports) == 1 if minutes < 0.01 else len(reports) > 1
+    assert reports[-1].rate < 0.3 * max(progress.rate for progress in reports) or minutes < 0.01
 
 
 def test_another_training_in_the_folder_is_refused(small, tmp_path):

@@ -7,13 +7,28 @@ from drip_runs import (
     action,
     blocks,
     renamed,
+    roles_file,
     run,
     run_with_events,
 )
 
 from llm_planning.domain import Judged
+from llm_planning.planners.drip.roles import DRAWN
+from llm_serving.scripted import ScriptedEngine
 
 GOAL, FIRST, SECOND, CLEAR, DOWN = range(5)
+
+
+async def test_who_answered_that_nothing_comes_before_is_not_asked_the_same_again(tmp_path):
+    """A model that answers greedily would say so again. Later askings are drawn by other seeds."""
+    engine = ScriptedEngine({"decompose": lambda _: '{"subtasks":[]}'})
+    file = roles_file(tmp_path, decompose="llm")
+    outcome = await run("drip", FIGURE_3, engine=engine, roles=file, attempts=3)
+    assert outcome.metrics["ending"] == "stuck"
+    first, *others = (request.sampling for request in engine.requests)
+    assert first.temperature == 0.0
+    assert [sampling.temperature for sampling in others] == [DRAWN, DRAWN]
+    assert len({sampling.seed for sampling in others}) == 2
 
 
 async def test_figures_3_and_4():

@@ -1,5 +1,6 @@
 """DRIP and its baselines on the way to a diamond: without errors, and with one in ten wrong."""
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -7,7 +8,9 @@ from drip_runs import PLANNERS, roles_file
 from runs import run_in
 
 from llm_planning.environments.minecraft.options.domain import Minecraft
+from llm_planning.environments.minecraft.options.option import Option
 from llm_planning.model_configs import open_uncached_engine
+from llm_planning.planners.drip.acting import Decomposing
 from llm_planning.settings import SettingsError
 
 PLACED, HELD = (Minecraft(options="single", stations=kind) for kind in ("placed", "held"))
@@ -91,6 +94,43 @@ async def test_nobody_is_asked_for_what_the_goal_names(tmp_path):
     ((diamond,),) = outcome.trace["tree"]["attempts"]
     assert diamond["subtask"] == "mine 1 diamond"
     assert outcome.metrics["wrong_decompose"] == 1
+
+
+class Watched(Minecraft):
+    """Keeps the states from which its rules decompose."""
+
+    def __init__(self):
+        super().__init__(options="single")
+        self.seen = []
+
+    def decompose(self, state, subtask):
+        self.seen.append(state)
+        return super().decompose(state, subtask)
+
+
+@pytest.mark.parametrize("reading", ["literal", "redo"])
+async def test_rules_do_not_look_at_a_state_that_the_question_does_not_hold(reading):
+    """Other logs come into view, and planks are held; the question knows of neither."""
+    world = Watched()
+    outcome = await run("drip", world, seed=201, reading=reading)
+    assert len(outcome.plan) > 5
+    assert len(world.seen) > 10
+    assert set(world.seen) == {world.start(201)}
+
+
+async def test_drip_plus_lets_rules_look_where_it_describes_the_state():
+    world = Watched()
+    spec = PLANNERS["drip-plus"]
+    with open_uncached_engine("none") as engine:
+        given = run_in(world, spec.settings.read({"roles": "rules"}), engine)
+        acting = await Decomposing.begin(given)
+        start = acting.state
+        acting.state = now = replace(start, inventory={"oak_log": 3})
+        pickaxe = Option("craft", 1, "wooden_pickaxe")
+        await acting.decompose(pickaxe, described=await acting.described())
+        await acting.decompose(pickaxe, goal="all that is open")
+        await acting.decompose(pickaxe)
+    assert world.seen == [now, start, start]
 
 
 class Forgetful(Minecraft):

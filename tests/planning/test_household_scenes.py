@@ -296,6 +296,12 @@ def test_what_is_no_graph_is_one_clear_error(tmp_path, text, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_file_is_a_scene_in_any_capitals():
+    assert scenes.is_scene("flat.json")
+    assert scenes.is_scene("flat.JSON")
+    assert not scenes.is_scene("seen")
+
+
 def test_a_missing_file_and_a_missing_extra_are_clear_errors(tmp_path, monkeypatch):
     with pytest.raises(HomeError, match="there is no such file"):
         read_scene(str(tmp_path / "none.json"))

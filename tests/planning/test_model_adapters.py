@@ -205,7 +205,7 @@ def test_a_path_of_any_length_names_an_adapter(adapter, tmp_path):
     shutil.copytree(tmp_path / "one", long)
     assert find_config(f"{BASE}+{long}").adapters == {long: long}
     result = invoke("run", "too", "--model", f"{BASE}+{'x/' * 4000}")
-    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
     assert "at most 4096 characters" in result.stderr
 
 

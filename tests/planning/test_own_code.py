@@ -5,6 +5,7 @@ import os
 import sys
 
 import pytest
+from command_line import refused
 
 from llm_planning import Domain
 from llm_planning.own_code import OwnCodeError, code_file, load_own, own_source
@@ -282,3 +283,96 @@ def test_what_is_no_file_of_python_is_not_waited_for(tmp_path):
     # A pipe beside a file is nothing that the file can import.
     with pytest.raises(OwnCodeError, match="fails: ModuleNotFoundError"):
         load_own(f"{tmp_path}/imports.py:thing")
+
+
+RAISED = {
+    "raise StopIteration('x')": "mine.py, line 10: StopIteration: x",
+    "next(iter(()))": "mine.py, line 10: StopIteration",
+    "list(f() for f in [lambda: next(iter(()))])": "mine.py, line 10: StopIteration",
+    "raise StopAsyncIteration('x')": "mine.py, line 10: StopAsyncIteration: x",
+    "raise GeneratorExit('x')": "mine.py, line 10: GeneratorExit: x",
+    "raise type('Panic', (BaseException,), {})('x')": "mine.py, line 10: Panic: x",
+    "raise asyncio.CancelledError('x')": "mine.py, line 10: CancelledError: x",
+    "again()": "mine.py, line 12: RecursionError: maximum recursion depth exceeded",
+    "(lambda: 1 / 0)()": "mine.py, line 10: ZeroDivisionError: division by zero",
+    "exec('1 / 0')": "mine.py, line 10: ZeroDivisionError: division by zero",
+    "json.loads('{')": "mine.py, line 10: JSONDecodeError: Expecting property name",
+    "parts.helper.helped()": "parts/helper.py, line 2: ValueError: helped",
+    "chained()": "mine.py, line 17: TypeError: chained",
+    "await grouped()": "mine.py, line 21: ZeroDivisionError: division by zero",
+}
+
+
+@pytest.mark.parametrize("raised", RAISED)
+@pytest.mark.parametrize("width", [1, 2])
+def test_an_error_is_told_with_the_line_that_raised_it(tmp_path, monkeypatch, raised, width):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "helper.py").write_text("def helped():\n    raise ValueError('helped')\n")
+    kind = "async def" if "await" in raised else "def"
+    (tmp_path / "mine.py").write_text(f"""\
+import asyncio, json
+from llm_planning import Domain
+import parts.helper
+class Mine(Domain):
+    goal = "Fail."
+    start = describe = lambda self, *_: ""
+    def actions(self, state):
+        return "a", "b"
+    {kind} step(self, state, action, rng):
+        {raised}
+def again():
+    again()
+def chained():
+    try:
+        parts.helper.helped()
+    except ValueError as error:
+        raise TypeError("chained") from error
+async def grouped():
+    async with asyncio.TaskGroup() as group:
+        async def failing():
+            1 / 0
+        group.create_task(failing())
+""")
+    command = ("run", "uct", "--domain", "mine.py:Mine", "--model", "none")
+    line = refused(*command, "--set", f"width={width}", "--set", "simulations=3", code=1)
+    assert line.startswith(f"error: {RAISED[raised]}")
+
+
+def test_a_file_that_fails_is_told_with_the_line(tmp_path):
+    (tmp_path / "beside.py").write_text("\n{}['gone']\n")
+    (tmp_path / "bad.py").write_text("import beside\n")
+    with pytest.raises(
+        OwnCodeError, match=r"bad\.py fails: KeyError: 'gone' \(.*/beside\.py, line 2"
+    ):
+        load_own(f"{tmp_path / 'bad.py'}:Walk")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "roles measure mine.py:Mine --model none --questions 2 --ledger ledger",
+        "distill mine.py:Mine --out out --batches 1",
+        "distill mine.py:Mine --export questions.jsonl --questions 2",
+        "run uct --domain mine.py:Mine --model none --set simulations=2",
+    ],
+)
+def test_every_command_tells_the_line(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("""\
+from llm_planning import Domain, Step
+class Mine(Domain):
+    goal = "Fail."
+    start = lambda self, seed: 0
+    describe = lambda self, state: str(state)
+    actions = lambda self, state: ("a", "b")
+    feasible = lambda self, state, action: None
+    success = lambda self, state: state > 2
+    def step(self, state, action, rng):
+        return Step({}["gone"])
+    def advise(self, state):
+        return {}["gone"]
+""")
+    assert refused(*command.split(), code=1).endswith(
+        f"mine.py, line {10 if 'run' in command else 12}: KeyError: 'gone'"
+    )

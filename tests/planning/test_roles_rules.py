@@ -125,6 +125,8 @@ def test_domains_without_advice(world, message):
 class Odd:
     """A world of which each method returns what a test says."""
 
+    no_search = ""
+
     def __init__(self, value):
         self.value = value
 

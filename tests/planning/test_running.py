@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Protocol
 
 import pytest
@@ -10,10 +11,11 @@ from catalogues import listed
 from textgame_toys import trap_door
 
 from llm_planning import open_engine
-from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.domain import Domain, DomainError, Step, wording_of
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.environments.minecraft.options.domain import Minecraft
 from llm_planning.outcome import Outcome
+from llm_planning.planners.wording import check_wording, known_blocks
 from llm_planning.registry import find_planner, spec_of
 from llm_planning.roles import Engines, metered
 from llm_planning.running import (
@@ -185,3 +187,59 @@ async def test_a_run_is_told_with_its_answer_or_its_error():
     assert failed.usage["ask"].calls == 2
     with pytest.raises(ZeroDivisionError):
         failed.result()
+
+
+WORDED = {
+    "no question": (
+        {"prior": "{% block rules %}x{% endblock %}"},
+        "'prior'\\]: no planner asks it",
+    ),
+    "a typo": ({"atc": "{% block rules %}x{% endblock %}"}, "'atc'\\]: .*did you mean act"),
+    "no text": ({"act": 3}, "'act'\\] is 3, not a text of blocks"),
+    "no block": ({"act": " "}, "'act'\\] has no block"),
+    "plain words": ({"act": "Be brave."}, "'act'\\]: 'Be brave.' is in no block"),
+    "words beside": ({"act": "{% block rules %}x{% endblock %}y"}, "'y' is in no block"),
+    "a value beside": ({"act": "{{ goal }}{% block rules %}{% endblock %}"}, "is in no block"),
+    "a block's typo": ({"act": "{% block rulez %}{% endblock %}"}, "'rulez'; did you mean rules"),
+    "of another question": ({"drip": "{% block think %}{% endblock %}"}, "its block 'think'"),
+    "of options": ({"reward": "{% block rulez %}{% endblock %}"}, "'rulez'; did you mean rules"),
+    "no template": ({"act": "{% block rules %}"}, "'act'\\] is not a valid template"),
+    "no name": ({3: "{% block rules %}{% endblock %}"}, "3\\]: no planner asks it"),
+}
+
+
+@pytest.mark.parametrize(("wording", "message"), WORDED.values(), ids=WORDED)
+async def test_what_nothing_reads_of_a_wording_is_refused_by_name(wording, message):
+    world = Line()
+    world.wording = wording
+    with pytest.raises(DomainError, match=rf"^Line\.wording\[.*{message}"):
+        await plan("uct", world, engine=EncoderEngine(), settings={"simulations": 1})
+
+
+async def test_a_wording_may_serve_several_planners_and_a_planner_of_ones_own():
+    world = Line()
+    world.wording = {
+        "act": "{# brave #}{% set kept = 1 %}{% block rules %}Be brave.{% endblock %}",
+        "drip": "{% block judge %}Judge.{% endblock %}",
+        "shared": "{% block game %}A line.{% endblock %}",
+        "mine": "whatever",
+    }
+
+    @planner("asks-mine", roles=["mine"])
+    async def asks_mine(run):
+        return Outcome(success=None, plan=(), metrics={}, trace={}, text=run.world.wording["mine"])
+
+    assert (await plan(asks_mine, world, engine=EncoderEngine())).text == "whatever"
+    with pytest.raises(DomainError, match=r"'mine'\]: no planner asks it; .*known: act, code, "):
+        await plan("uct", world, engine=EncoderEngine())
+
+
+def test_our_own_worlds_say_what_planners_ask():
+    known = known_blocks()
+    for world in ("household", "minecraft.options", "blocksworld", "travel"):
+        wording = wording_of(f"llm_planning.environments.{world}")
+        assert wording
+        check_wording(SimpleNamespace(wording=wording, lessons=()))
+    # Every planner reads its own.
+    assert {"act", "drip", "shared", "taught"} <= known.keys()
+    assert {*find_planner("too").roles} <= known.keys()

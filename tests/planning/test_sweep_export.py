@@ -92,6 +92,9 @@ def test_a_provenance_keeps_what_is_true_and_what_is_text(tmp_path, ending):
         export(opened, tmp_path / f"rows.{ending}")
     (provenance,) = provenances_of(read_export(tmp_path / f"rows.{ending}")).values()
     assert provenance == {"commit": "12e45", "deterministic": True, "versions.python": "3.1"}
+    packed = tmp_path / f"ROWS.{ending.upper()}.GZ"
+    packed.write_bytes(gzip.compress((tmp_path / f"rows.{ending}").read_bytes()))
+    assert read_export(packed) == read_export(tmp_path / f"rows.{ending}")
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,10 @@ def test_models_and_those_of_roles_are_a_product_too(load):
 def test_a_model_s_file_that_is_edited_makes_other_trials(load, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keys = []
-    for context in (512, 512, 1024):
-        (tmp_path / "mine.yaml").write_text(f"{{model: some/model, context: {context}}}")
-        (trial,) = load(edited=GOOD + "model: mine.yaml").trials
-        assert trial.engines["mine.yaml"]["context"] == context
+    for context, name in ((512, "mine.yaml"), (512, "mine.yaml"), (1024, "mine.YAML")):
+        (tmp_path / name).write_text(f"{{model: some/model, context: {context}}}")
+        (trial,) = load(edited=GOOD + f"model: {name}").trials
+        assert trial.engines[name]["context"] == context
         keys.append(trial.key)
     assert keys[0] == keys[1] != keys[2]
 

@@ -175,3 +175,19 @@ def test_a_models_own_file_is_checked(load, tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(SweepConfigError, match=r"model: 'mine.yaml' cannot be run"):
         load(bad=GOOD + "model: mine.yaml")
+
+
+def test_a_file_that_lies_where_the_sweep_does_is_told_with_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "configs" / "mine").mkdir(parents=True)
+    (tmp_path / "configs" / "mine" / "roles.yaml").write_text("feasibility: {rate: 0.9}\n")
+    path = tmp_path / "configs" / "mine" / "sweep.yaml"
+    grid = "{planners: [too], domain: minecraft, tasks: all, model: none, settings: {roles: %s}}"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for named, told in (("configs/mine/none.yaml", False), ("configs/mine/roles.yaml", True)):
+        path.write_text(grid % named)
+        with pytest.raises(SweepConfigError) as caught:
+            load_sweep(path)
+        assert str(caught.value).endswith(f"; run it from {tmp_path}") == told
+    monkeypatch.chdir(tmp_path)
+    assert load_sweep(path).trials

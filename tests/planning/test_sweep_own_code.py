@@ -262,7 +262,7 @@ FAILING = """
     ("domain", "error"),
     [
         ("failing.py:Broken", "failing.py, line 7: KeyError: "),
-        ("failing.py:Odd", "rules, line 3: TypeError: "),
+        ("failing.py:Odd", "rules.py, line 3: TypeError: "),
         ("failing.py:Leaving", "failing.py, line 17: SystemExit: 0"),
     ],
 )

@@ -219,3 +219,18 @@ def test_an_index_does_not_choose_its_encoder(tmp_path):
     assert "if you trust it, name it with --model: {'name': '" in refused(*search, code=1)
     assert invoke(*search, "--model", theirs).exit_code == 1
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("model", ["students/half-0/adapter", "./students", "/no/where"])
+def test_a_folder_that_is_missing_is_not_to_be_trusted_but_made(grid, model):
+    with pytest.raises(SweepConfigError) as caught:
+        load_sweep(grid(model=model))
+    assert str(caught.value).endswith(
+        f"the model {model} is a folder that does not exist: make it first, or run this from the "
+        "folder that has it"
+    )
+
+
+def test_what_may_be_a_folder_or_of_the_hub_is_told_as_both(grid):
+    with pytest.raises(SweepConfigError, match="program and is no folder here, and only a file"):
+        load_sweep(grid(model="iterated/adapter"))

@@ -417,13 +417,18 @@ def test_what_is_expected_is_held_in_the_same_order_in_every_process():
     assert list(expected.inventory.items()) == [("oak_log", 2), *numbers.items()]
 
 
-def test_a_failed_option_is_hopeless_until_something_else_is_held():
+def test_a_failed_option_is_hopeless_until_something_else_is_held_or_in_view():
     effects = Effects(WORLD)
     effects.failed[TABLE] = START
     assert effects.is_hopeless(START, TABLE)
     assert effects.is_hopeless(replace(START, position=(50.0, 64.0, 0.0)), TABLE)
     assert not effects.is_hopeless(holding(oak_log=3), TABLE)
     assert not effects.is_hopeless(START, WOOD)
+    cave = ("iron_ore", *START.nearby_blocks)
+    assert not effects.is_hopeless(replace(START, nearby_blocks=cave), TABLE)
+    assert not effects.is_hopeless(replace(START, nearby_entities=("cow",)), TABLE)
+    effects.failed[TABLE] = replace(START, nearby_blocks=cave)
+    assert effects.is_hopeless(START, TABLE)  # what is out of view helps nobody
 
 
 async def test_options_that_worked_are_proposed_last_and_the_latest_first():

@@ -176,7 +176,7 @@ DONE_WOOD = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
 
 @pytest.mark.parametrize(
     ("see", "rate", "feasible"),
-    [("imagined", 1.0, 5), ("imagined", 0.0, 1), ("initial", 1.0, 0)],
+    [("imagined", 1.0, 5), ("imagined", 0.0, 2), ("initial", 1.0, 0)],
 )
 async def test_without_predictions_rules_know_what_they_imagine(tmp_path, see, rate, feasible):
     """Wood makes the table possible; the outcome of another option does not, unless it is wood."""

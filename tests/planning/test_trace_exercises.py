@@ -197,7 +197,7 @@ def test_a_world_without_short_words_learns_from_no_trace(write, tmp_path):
 @pytest.mark.slow  # it trains a tiny model for a batch or two
 def test_a_real_search_teaches_an_adapter(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr("llm_planning.commands.distill_teaching.EXAM", 2)
-    path = tmp_path / "searches" / "uct.jsonl"
+    path = tmp_path / "searches" / "UCT.JSONL"
     path.parent.mkdir()
     planned = invoke(
         *("run", "uct", "--domain", "blocksworld", "--task", "four-blocks", "--model", "none"),

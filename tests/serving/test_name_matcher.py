@@ -29,11 +29,21 @@ async def test_the_nearest_spelling_is_the_name():
 
 
 async def test_of_equally_near_names_the_first_one_wins():
-    names = {"a": "table", "b": "kitchen table", "c": "desk"}
+    names = {"a": "table", "b": "kitchen table", "c": "sofa"}
     matcher = await NameMatcher.build(names, embed=embed)
     assert (await matcher.nearest("desk")).name == "a"
     backwards = await NameMatcher.build(dict(reversed(names.items())), embed=embed)
-    assert (await backwards.nearest("desk")).name == "c"
+    assert (await backwards.nearest("desk")).name == "b"
+
+
+async def test_of_equally_near_names_the_one_that_is_spelled_so_wins():
+    names = {"a": "table", "b": "kitchen table", "c": "desk", "d": "desk"}
+    matcher = await NameMatcher.build(names, embed=embed)
+    own, other = await matcher.ranked(["desk", "seat"], k=3)
+    assert [match.name for match in own] == ["c", "a", "b"]
+    assert own[0].score == 1.0
+    assert [match.name for match in other] == ["a", "b", "c"]
+    assert (await matcher.nearest("kitchen table")).name == "b"
 
 
 async def test_impossible_matchers_and_questions():

@@ -313,3 +313,9 @@ def test_sources_make_no_html_and_ask_no_network():
             path
         )
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", code), path
+
+
+def test_a_run_that_was_broken_off_says_so_on_its_page(tmp_path):
+    raised = {"type": "summary", "key": "raised", "value": ["Traceback", "KeyError: 'x'", ""]}
+    about = json.loads(page_of(written(tmp_path / "t.jsonl", [raised])).blocks["0-about"])
+    assert about["damage"] == ["The run was broken off: KeyError: 'x'"]

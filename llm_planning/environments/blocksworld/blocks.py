@@ -34,6 +34,7 @@ class Blocks:
         held: the block in the hand, which only the standard rules know; None if it is empty.
 
     Example:
+        >>> from llm_planning.environments.blocksworld.blocks import Blocks
         >>> state = Blocks.of({"a": "b", "b": "table", "c": "a"})
         >>> state.pile("a"), state.clear
         (('a', 'c'), ('c',))
@@ -131,6 +132,7 @@ class BlockAction:
         onto: the second block of `stack`, and of the standard `unstack`.
 
     Example:
+        >>> from llm_planning.environments.blocksworld.blocks import BlockAction
         >>> str(BlockAction("stack", "a", "b")), str(BlockAction("unstack blocks", "b"))
         ('stack a b', 'unstack blocks b')
     """
@@ -181,6 +183,7 @@ def towers(state: Blocks) -> list[str]:
     """Each tower from its top to the table, those with the first blocks by name first.
 
     Example:
+        >>> from llm_planning.environments.blocksworld.blocks import Blocks, towers
         >>> towers(Blocks.of({"a": "b", "b": "table", "c": "a", "d": "table"}))
         ['c on a on b on table', 'd on table']
     """

@@ -24,10 +24,10 @@ from llm_planning.environments.blocksworld.blocks import (
 from llm_planning.environments.blocksworld.generator import FOUR_BLOCKS, TABLE_6, problems
 from llm_planning.environments.blocksworld.language import BlockGrammar, BlockStateModel, language
 from llm_planning.environments.blocksworld.pddl import hash_of, read_problems
-from llm_planning.environments.blocksworld.pddl_text import PddlError
 from llm_planning.environments.blocksworld.rules import DIALECT_RULES, RULES, RuleName
 from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest_plan
 from llm_planning.environments.blocksworld.subtasks import decomposed, judged, spared
+from llm_planning.environments.pddl_text import PddlError
 from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.several import Several
 from llm_planning.specs import DomainSpec

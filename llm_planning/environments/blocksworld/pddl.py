@@ -9,18 +9,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from llm_base.files import at_home, read_regular
 from llm_planning.environments.blocksworld.blocks import goal_text, state_text
-from llm_planning.environments.blocksworld.pddl_problem import read_problem
-from llm_planning.environments.blocksworld.pddl_text import (
+from llm_planning.environments.blocksworld.pddl_problem import domain_name, read_problem
+from llm_planning.environments.pddl_text import (
     MOST_BYTES,
     PddlError,
     PddlFile,
     read_file,
-    words_of,
 )
 from llm_planning.names import by_number
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from llm_planning.environments.blocksworld.blocks import Puzzle
     from llm_planning.environments.blocksworld.rules import RuleName
+    from llm_planning.environments.pddl_text import Expression
 
 MOST_PROBLEMS: Final = 10_000
 """The most problems of a folder."""
@@ -54,12 +55,10 @@ def read_problems(name: str, *, rules: RuleName | None = None) -> Mapping[str, P
         only = read_file(files[0])
         return {only.path.name: read_problem(only, rules=rules, domains={})}
     read = [_file(path) for path in files]
-    domains = {
-        word: file.domain
-        for file in read
-        if isinstance(file, PddlFile) and file.domain is not None
-        for word in list(words_of(file.domain[1]))[1:2]
-    }
+    domains: dict[str, list[list[Expression]]] = defaultdict(list)
+    for file in read:
+        if isinstance(file, PddlFile) and file.domain is not None:
+            domains[domain_name(file.domain)].append(file.domain)
     problems: dict[str, Puzzle | PddlError] = {}
     for path, file in zip(files, read, strict=True):
         if isinstance(file, PddlError):
@@ -125,6 +124,7 @@ def write_problem(puzzle: Puzzle) -> str:
 
     Example:
         >>> from llm_planning.environments.blocksworld.blocks import Blocks, Goal, Puzzle
+        >>> from llm_planning.environments.blocksworld.pddl import write_problem
         >>> start = Blocks.of({"a": "b", "b": "table"})
         >>> print(write_problem(Puzzle("little", start, Goal((("b", "a"),)))))
         (define (problem blocks-little)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from llm_base.quoting import quote
 from llm_planning.environments.blocksworld.blocks import TABLE, Blocks, Goal, Puzzle, fact_text
 from llm_planning.environments.blocksworld.goals import contradiction, definite, vague
 from llm_planning.environments.blocksworld.language import HELD
-from llm_planning.environments.blocksworld.pddl_text import quoted, refuse, words_of
 from llm_planning.environments.blocksworld.rules import DIALECT_RULES, RULES
+from llm_planning.environments.pddl_text import quoted, refuse, words_of
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llm_planning.environments.blocksworld.blocks import Dialect, Fact
-    from llm_planning.environments.blocksworld.pddl_text import Expression, PddlFile
     from llm_planning.environments.blocksworld.rules import RuleName
+    from llm_planning.environments.pddl_text import Expression, PddlFile
 
 MOST_BLOCKS: Final = 50
 """The most blocks of a problem: a model's answer is one of thousands of actions then."""
@@ -80,14 +81,17 @@ _COST: Final = ["total-cost"]
 
 
 def read_problem(
-    file: PddlFile, *, rules: RuleName | None, domains: Mapping[str, Sequence[Expression]]
+    file: PddlFile,
+    *,
+    rules: RuleName | None,
+    domains: Mapping[str, Sequence[Sequence[Expression]]],
 ) -> Puzzle:
     """Reads the problem of a file.
 
     Args:
         file: with a problem, and perhaps the definition of its domain.
         rules: by which it is planned; None for those of its dialect.
-        domains: definitions beside the file by the name of the domain.
+        domains: the different definitions beside the file by the name of the domain.
 
     Raises:
         PddlError: it is not a problem of Blocksworld, or not one of these rules.
@@ -105,10 +109,15 @@ def read_problem(
     reader = _Facts(path, blocks, robots, predicates)
     facts = reader.facts(_changing(sections[":init"]), "start")
     name = next(words_of(sections.get(":domain", [])), "")
-    definition = file.domain or domains.get(name)
-    if ":metric" in sections and definition is not None and not _costs_are_even(definition):
+    if name and file.domain is not None and name != (own := domain_name(file.domain)):
+        refuse(path, f"it is of the domain {quote(name)}, and defines the domain {quote(own)}")
+    definitions = [file.domain] if file.domain is not None else domains.get(name, ())
+    if ":metric" in sections and not all(map(_costs_are_even, definitions)):
         refuse(path, "its domain's actions differ in cost: only the number of actions is minimized")
-    dialect = _dialect(name, definition, facts, predicates)
+    dialects = {_dialect(name, by, facts, predicates) for by in definitions or (None,)}
+    if len(dialects) > 1:
+        refuse(path, f"its domain {quote(name)} is defined with and without a hand: leave one file")
+    (dialect,) = dialects
     by = rules or DIALECT_RULES[dialect]
     start = _start(path, blocks, facts, hand=dialect != "three operators" and by != "handless")
     if start.held is not None and not RULES[by].hand:
@@ -120,6 +129,11 @@ def read_problem(
         )
     goal, no_plan = _goal(path, reader.literals(sections[":goal"]), blocks)
     return Puzzle(path.name, start, goal, dialect, no_plan)
+
+
+def domain_name(definition: Sequence[Expression]) -> str:
+    """The name of a domain; empty if it has none."""
+    return next(islice(words_of(definition[1]), 1, None), "")
 
 
 def _sections(path: Path, parts: Iterable[Expression]) -> dict[str, list[Expression]]:

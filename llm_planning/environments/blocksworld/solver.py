@@ -58,7 +58,8 @@ def shortest_plan(start: Blocks, goal: Goal, rules: RuleName) -> list[BlockActio
         UnsolvedError: the search takes too long, or the goal contradicts itself.
 
     Example:
-        >>> from llm_planning.environments.blocksworld.blocks import Goal
+        >>> from llm_planning.environments.blocksworld.blocks import Blocks, Goal
+        >>> from llm_planning.environments.blocksworld.solver import shortest_plan
         >>> start = Blocks.of({"a": "b", "b": "table", "c": "a"})
         >>> plan = shortest_plan(start, Goal((("b", "c"),)), "variant")
         >>> [str(action) for action in plan]

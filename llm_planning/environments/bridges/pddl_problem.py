@@ -17,6 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from unified_planning.engines.plan_validator import SequentialPlanValidator
+from unified_planning.exceptions import UPUsageError
 from unified_planning.model.operators import OperatorKind
 from unified_planning.plans import ActionInstance, SequentialPlan
 
@@ -308,16 +309,27 @@ class PddlProblem:
         """What unified-planning's validator says of actions, without those that are refused.
 
         Returns:
-            `validated`, whether they are a plan; and `plan_cost` if they are one and costs count.
+            `validated`, whether they are a plan, and `plan_cost` if they are one and costs count;
+            nothing if the goal or the metric asks for a function without a value.
         """
         state, taken = self.start, []
         for action in actions:
             if (after := self.after(state, action)) is not None:
                 taken.append(ActionInstance(*self._named(action)))
                 state = after
-        result = SequentialPlanValidator().validate(self.model, SequentialPlan(taken))
-        costs = list((result.metric_evaluations or {}).values())
-        return {"validated": bool(result), **({"plan_cost": float(costs[0])} if costs else {})}
+        validator = SequentialPlanValidator()
+        # It would refuse functions without a value, but asks for those alone that actions need.
+        validator.skip_checks = True
+        try:
+            result = validator.validate(self.model, SequentialPlan(taken))
+        except UPUsageError:
+            return {}
+        costs = [
+            float(value)
+            for metric, value in (result.metric_evaluations or {}).items()
+            if not metric.is_maximize_expression_on_final_state()
+        ]
+        return {"validated": bool(result), **({"plan_cost": costs[0]} if costs else {})}
 
     def every_action(self) -> Iterator[str]:
         """The actions that the lasting facts permit in some state, in any order."""

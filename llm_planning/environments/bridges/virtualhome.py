@@ -109,7 +109,7 @@ class Scene:
 
 def is_scene(home: str) -> bool:
     """Whether the setting `home` names a scene."""
-    return home == PACKAGED or home.endswith(".json")
+    return home == PACKAGED or home.lower().endswith(".json")
 
 
 def read_scene(home: str) -> Scene:

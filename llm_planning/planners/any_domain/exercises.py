@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from llm_planning.domain import Believes, Domain, Observes
+from llm_planning.own_code import is_ours
 from llm_planning.planners.any_domain.roles import ActWording, ShortActing
 from llm_planning.planners.any_domain.roles import Situation as Decision
 from llm_planning.priors import ROLE, Q, make_prior
@@ -197,6 +198,10 @@ class PriorExercises:
         world: Any = self._spec.open(task, self._spec.settings.read({}))
         if not isinstance(world, Domain):
             raise TypeError(f"{self._spec.name} opens no domain: open it with a plain function")
+        if world.wording and not is_ours(world):
+            from llm_planning.planners.wording import check_wording
+
+            check_wording(world)
         rules: Any = world
         return rules, ActWording(world), RuleWalks(rules)
 

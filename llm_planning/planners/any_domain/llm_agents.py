@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from llm_planning.domain_calls import check_actions, settled
+from llm_planning.domain_calls import actions_of
 from llm_planning.execution.decisions import ActionStatistics, Decision, episode_outcome
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
@@ -79,7 +79,7 @@ async def _act(
     async def decide(
         episode: Episode[Any, Any], decisions: Sequence[Decision]
     ) -> tuple[Any, Decision] | None:
-        actions = check_actions(domain, await settled(domain.actions(episode.state)))
+        actions = await actions_of(domain, episode.state)
         if not actions:
             return None
         past = tuple(

@@ -6,11 +6,13 @@ streams, so no simulation sees what will really happen.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.domain import (
@@ -21,22 +23,37 @@ from llm_planning.domain import (
     RollsOut,
     S,
     Scores,
+    Step,
     Turns,
     check_simulated,
 )
 from llm_planning.domain_calls import (
+    actions_of,
     check_actions,
+    check_step,
+    ended,
+    finite_wanted,
     in_words,
     is_finite,
     observed,
     settled,
-    stepped,
+    simulated,
+    tests_goal,
     wrong_return,
 )
 from llm_planning.execution.decisions import Decision, best_edge, episode_outcome, statistics_of
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.any_domain.roles import ActAsking, Situation, Turn, seen
 from llm_planning.planners.any_domain.settings import PuctSettings
+from llm_planning.repeatable import (
+    digest_of,
+    elsewhere,
+    is_watched,
+    refuse_changed,
+    taken,
+    twin_of,
+    unmoved,
+)
 from llm_planning.search import (
     Evaluation,
     ListedActions,
@@ -53,12 +70,12 @@ from llm_planning.trace import tracing
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from llm_planning.domain import History, Soon, Step
+    from llm_planning.domain import History, Soon
     from llm_planning.execution.episode import Episode
     from llm_planning.outcome import Outcome
     from llm_planning.planners.any_domain.settings import UctSettings
     from llm_planning.priors import Policy
-    from llm_planning.search import Backup, Select, Walk
+    from llm_planning.search import Backup, Edge, Select, Walk
     from llm_planning.specs import Run
 
 _BELIEVED = 100
@@ -107,6 +124,7 @@ async def search_agent(
             prior=prior,
             gamma=settings.gamma,
             depth=settings.depth,
+            simulations=settings.simulations,
         )
         await search(
             root,
@@ -120,6 +138,7 @@ async def search_agent(
             expand_at="second",
             rng=rng,
         )
+        await model.refuse_drawing()
         edge = best_edge(root, rng)
         return None if edge is None else (edge.action, Decision(statistics_of(root)))
 
@@ -130,9 +149,23 @@ async def search_agent(
         run,
         episode,
         decisions,
-        metrics={"simulations": settings.simulations * len(decisions)},
+        metrics={
+            "simulations": settings.simulations * len(decisions),
+            **_tried(decisions, settings.simulations),
+        },
         oracles=oracles,
     )
+
+
+def _tried(decisions: Sequence[Decision], simulations: int) -> dict[str, float]:
+    """The share of actions that were tried where there were more equal ones than simulations."""
+    visits = [
+        option.visits != 0
+        for options in (decision.options for decision in decisions)
+        if len(options) > simulations and len({option.prior for option in options}) == 1
+        for option in options
+    ]
+    return {"actions_tried": round(fmean(visits), 4)} if visits else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,23 +247,36 @@ async def _trace_belief(domain: Domain[Any, Any], history: History, *, seed: int
 
 
 async def uniform_rollout(
-    domain: Domain[S, A], state: S, rng: Random, *, gamma: float, depth: int
+    domain: Domain[S, A],
+    state: S,
+    rng: Random,
+    *,
+    gamma: float,
+    depth: int,
+    take: Callable[[S, A, Random], Soon[Step[S]]] | None = None,
 ) -> float:
-    """The discounted return of at most `depth` uniform actions; see `RollsOut`."""
+    """The discounted return of at most `depth` uniform actions; see `RollsOut`.
+
+    Args:
+        take: takes a step; by default the domain does, and nobody looks at it.
+    """
     value = 0.0
     weight = 1.0
+    take = take or domain.step
+    has_goal = tests_goal(domain)
     for _ in range(depth):
         actions = domain.actions(state)
-        # Most worlds list at once, and a rollout asks at every step.
+        # Most worlds list, step and tell at once, and a rollout asks at every step.
         if not isinstance(actions, tuple | list):
             actions = check_actions(domain, await settled(actions))
         if not actions:
             break
         action = actions[int(rng.random() * len(actions))]
-        step = await stepped(domain, state, action, rng)
+        made = take(state, action, rng)
+        step = check_step(domain, made if isinstance(made, Step) else await settled(made))
         value += weight * step.reward
         weight *= gamma
-        if step.done:
+        if step.done or (has_goal and (await ended(domain, step)).done):
             break
         state = step.state
     return value
@@ -253,6 +299,7 @@ class DomainModel(ListedActions[S, A]):
         prior: π; None for the uniform one.
         gamma: γ of the rollouts.
         depth: actions from the root after which a rollout ends.
+        simulations: of the search, if it bounds how many actions can be tried.
     """
 
     domain: Domain[S, A]
@@ -263,39 +310,88 @@ class DomainModel(ListedActions[S, A]):
     prior: Policy[Situation] | None
     gamma: float
     depth: int
+    simulations: int = sys.maxsize
 
     def __post_init__(self) -> None:
         domain = self.domain
         self._hidden: Believes[S] | None = domain if isinstance(domain, Believes) else None
         self._valued: Scores[S] | None = domain if isinstance(domain, Scores) else None
-        self._rollout: Callable[..., Soon[float]] = (
-            domain.rollout if isinstance(domain, RollsOut) else partial(uniform_rollout, domain)
-        )
+        self._rollout: Callable[..., Soon[float]] = partial(uniform_rollout, domain)
+        self._evaluates = "score" if self._valued else "step"
+        if isinstance(domain, RollsOut) and not self._valued:
+            self._rollout, self._evaluates = domain.rollout, "rollout"
+        self._watched = is_watched(domain)
+        self._drawn = elsewhere() if self._watched else None
 
     def draw_root(self, walk: Walk[S, A]) -> S | Awaitable[S]:
         """Returns the known state, or draws s ~ b(history)."""
-        return self._hidden.belief(self.history, walk.rng) if self._hidden else self.state
+        if self._hidden is None:
+            return self.state
+        draw, rng = partial(self._hidden.belief, self.history), walk.rng
+        return unmoved(self.domain, "belief", partial(draw, rng), again=lambda: draw(twin_of(rng)))
 
     async def legal(self, state: S) -> Sequence[A]:
         """Returns the domain's actions."""
-        return check_actions(self.domain, await settled(self.domain.actions(state)))
+        return await actions_of(self.domain, state)
 
     async def step(self, state: S, action: A, rng: Random) -> Step[S]:
-        """Takes a step of the domain."""
-        return await stepped(self.domain, state, action, rng)
+        """Takes a step of the domain. If it ends the episode, it is paid what the end is worth.
+
+        That is its score, where the domain scores its states and the reward of the step is not
+        already as much: the search evaluates no end.
+        """
+        step = await simulated(self.domain, state, action, rng)
+        if not step.done or self._valued is None:
+            return step
+        score = await self._value("score", self._valued.score(step.state))
+        if abs(score) <= abs(step.reward):
+            return step
+        return step._replace(reward=step.reward + self.gamma * score)
+
+    async def expand(self, node: Node[S, A], walk: Walk[S, A]) -> Sequence[Edge[S, A]]:
+        """See `ListedActions`. Of more equal actions than simulations some are drawn first."""
+        edges = await super().expand(node, walk)
+        if len(edges) <= self.simulations or len({edge.prior for edge in edges}) > 1:
+            return edges
+        return walk.rng.sample(edges, len(edges))
 
     async def evaluate(self, node: Node[S, A], walk: Walk[S, A]) -> Evaluation[S, A]:  # noqa: ARG002
         """Returns the domain's score of the state; without a score, rolls out uniform actions."""
+        state = walk.state
+        before = digest_of(state) if self._watched else None
         if self._valued is not None:
-            method, given = "score", self._valued.score(walk.state)
+            value = await self._value("score", self._valued.score(state))
         else:
             depth = self.depth - walk.depth
-            method = "rollout"
-            given = self._rollout(walk.state, walk.rng, gamma=self.gamma, depth=depth)
+            given = self._rollout(state, walk.rng, gamma=self.gamma, depth=depth)
+            value = await self._value("rollout", given)
+        if self._watched:
+            refuse_changed(self.domain, self._evaluates, state, before)
+        return Evaluation(tail=value)
+
+    async def refuse_drawing(self) -> None:
+        """Refuses a domain that drew from a global generator in an evaluation.
+
+        Raises:
+            DomainError: it did. Somebody drew since this model was made, and it draws again.
+        """
+        if not self._watched or elsewhere() == self._drawn or self._hidden is not None:
+            return
+        domain, gamma, depth = self.domain, self.gamma, self.depth
+        if self._valued is not None:
+            await settled(unmoved(domain, "score", partial(self._valued.score, self.state)))
+            return
+        rollout = partial(self._rollout, self.state, Random(0), gamma=gamma, depth=depth)
+        if self._evaluates == "rollout":
+            unmoved(domain, "rollout", rollout)
+        else:
+            await settled(rollout(take=partial(taken, domain)))
+
+    async def _value(self, method: str, given: Soon[float]) -> float:
         value = await settled(given)
         if not is_finite(value):
-            raise wrong_return(self.domain, method, value, "a finite number")
-        return Evaluation(tail=float(value))
+            raise wrong_return(self.domain, method, value, finite_wanted(value))
+        return float(value)
 
     async def pi(self, node: Node[S, A], walk: Walk[S, A], actions: Sequence[A]) -> Sequence[float]:
         """Asks for π, if there is someone to ask."""

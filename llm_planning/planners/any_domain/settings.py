@@ -10,7 +10,7 @@ from pydantic import Field
 from llm_planning.priors import ASKED, BY_MODEL, ROLE, PriorSettings
 from llm_planning.roles import by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
-from llm_planning.settings import EpisodeSettings, ReadWhen, When, when
+from llm_planning.settings import HOTTEST, EpisodeSettings, ReadWhen, When, when
 
 THINK = "think"
 
@@ -78,7 +78,7 @@ class ReactSettings(ActingSettings):
         "see": [by_model(THINK, ROLE)],
     }
 
-    temperature: float = Field(0.0, ge=0.0, allow_inf_nan=False)
+    temperature: float = Field(0.0, ge=0.0, le=HOTTEST)
 
 
 class UctSettings(EpisodeSettings):

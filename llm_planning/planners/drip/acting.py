@@ -221,8 +221,11 @@ class Decomposing(Acting[S, A]):
             self._language.check(named)
             return named
         goal = goal or self.domain.goal
+        # What is open of the goal tells of S_t; a subtask alone, or the whole goal, of nothing.
+        told = described or (subtask is None and goal != self.domain.goal)
+        state = self.state if told else self.states[0]
         return await self._decompose(
-            Decomposition(subtask, goal, self.state, described=described, asking=asking)
+            Decomposition(subtask, goal, state, described=described, asking=asking)
         )
 
     async def judge(self, subtask: A, parent: A | None) -> Judged:

@@ -82,7 +82,9 @@ class Drip(Generic[S, A]):
     async def level(self, frontier: Sequence[Node[A]]) -> list[Node[A]]:
         """Lines 3 to 24; returns F_remaining of all parents."""
         self.acting.spend(len(frontier))
-        decomposed = await gather(self.acting.decompose(node.subtask) for node in frontier)  # 5
+        decomposed = await gather(  # 5
+            self.acting.decompose(node.subtask, asking=_empty(node)) for node in frontier
+        )
         remaining: list[Node[A]] = []
         for node, subtasks in zip(frontier, decomposed, strict=True):  # 3
             if node.is_open:
@@ -93,7 +95,7 @@ class Drip(Generic[S, A]):
         """Lines 4 to 23 for one parent; returns F_remaining."""
         children = self.tree.add_children(node, subtasks)  # 4, 5
         if not children:
-            if sum(not attempt for attempt in node.attempts) < self.settings.attempts:
+            if _empty(node) < self.settings.attempts:
                 return [node]  # once more, at the next level
             if self.settings.empty == "close":
                 self.tree.close(node, "given up")
@@ -156,6 +158,11 @@ class Drip(Generic[S, A]):
             for node in sorted(parents, key=lambda node: -node.depth):
                 if _none_open(node):
                     closed = await self.closes(node) or closed
+
+
+def _empty(node: Node[A]) -> int:
+    """How often a node came apart into nothing."""
+    return sum(not attempt for attempt in node.attempts)
 
 
 def _none_open(node: Node[A]) -> bool:

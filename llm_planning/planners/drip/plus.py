@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
-from llm_planning.domain_calls import settled, stepped
+from llm_planning.domain_calls import settled, simulated
 from llm_planning.planners.drip.acting import Decomposing, ending_of
 from llm_planning.planners.drip.algorithm import Drip, drip
 from llm_planning.planners.drip.outcome import outcome_of
@@ -193,7 +193,7 @@ class Simulator(Generic[S, A]):
     async def step(self, state: S, action: A) -> Step[S] | None:
         """The step of an action; None if it draws chance."""
         self._draws.drawn = False
-        step: Step[S] = await stepped(self._domain, state, action, self._draws)
+        step: Step[S] = await simulated(self._domain, state, action, self._draws)
         return None if self._draws.drawn else step
 
     async def reaches(self, state: S, plan: Sequence[A]) -> bool:

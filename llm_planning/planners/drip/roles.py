@@ -85,7 +85,7 @@ class Decomposition(Generic[S, A]):
     Attributes:
         subtask: g; None for the goal.
         goal: what is to be reached, in words: the whole goal, or what is open of it.
-        state: S_t. The prompt shows it only if `described` does.
+        state: what rules answer from: S_t where `described` or `goal` tells of it, otherwise S_0.
         described: S_t in words; empty for DRIP, which decomposes without looking at the state.
         asking: how often this was asked about before in this state.
     """

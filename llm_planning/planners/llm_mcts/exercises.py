@@ -150,7 +150,7 @@ class PolicyExercises(HomeExercises):
         >>> from llm_planning.planners.llm_mcts.exercises import PolicyExercises
         >>> made = PolicyExercises().make(Random(1), held_out=False)
         >>> [exercise.brief for exercise in made][:2]
-        ['walk to the bedroom', 'walk to the bedroom']
+        ['walk to the living room', 'walk to the cellphone']
     """
 
     roles = (ROLE,)
@@ -356,7 +356,7 @@ class PositionExercises(HomeExercises):
         >>> from llm_planning.planners.llm_mcts.exercises import PositionExercises
         >>> made = PositionExercises().make(Random(1), held_out=False)
         >>> [exercise.brief for exercise in made]
-        ['inside the fridge']
+        ['on the cabinet']
     """
 
     roles = (POSITION,)

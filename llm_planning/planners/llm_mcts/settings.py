@@ -16,7 +16,7 @@ from llm_planning.planners.llm_mcts.prior import EXAMPLES, MIXTURE, SAMPLES, Pol
 from llm_planning.priors import ASKED, BY_MODEL, ROLE, WAY_OF_ASKING
 from llm_planning.roles import RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
-from llm_planning.settings import EpisodeSettings, ReadWhen, When, when
+from llm_planning.settings import HOTTEST, EpisodeSettings, ReadWhen, When, when
 from llm_serving.request import Sampling
 
 ROLES = (interpretation.ROLE, positions.ROLE, ROLE)
@@ -139,7 +139,7 @@ class SearchSettings(HomeSettings):
 
     state_prior: StatePrior = "samples"
     position_samples: int = Field(positions.SAMPLES, ge=1)
-    position_temperature: float = Field(positions.TEMPERATURE, ge=0.0, allow_inf_nan=False)
+    position_temperature: float = Field(positions.TEMPERATURE, ge=0.0, le=HOTTEST)
     simulations: int = Field(SIMULATIONS, ge=1)
     seconds: float | None = Field(None, gt=0.0, allow_inf_nan=False)
     c: float = Field(24.0, ge=0.0, allow_inf_nan=False)

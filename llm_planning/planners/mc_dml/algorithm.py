@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llm_planning.domain import Step
-from llm_planning.domain_calls import is_won, settled, stepped
+from llm_planning.domain_calls import actions_of, is_won, simulated
 from llm_planning.execution.decisions import visited
 from llm_planning.planners.mc_dml.roles import (
     GameSituation,
@@ -128,11 +128,11 @@ class McDml:
         """𝒜(s)."""
         if here.ending is not None:
             return ()
-        return await settled(self.domain.actions(here.state)) or self.settings.if_stuck
+        return await actions_of(self.domain, here.state) or self.settings.if_stuck
 
     async def transition(self, here: Scene, action: Any, rng: Random) -> Scene:  # noqa: ANN401
         """𝒯(s, a) (lines 19 and 54)."""
-        step = await stepped(self.domain, here.state, action, rng)
+        step = await simulated(self.domain, here.state, action, rng)
         won = await is_won(self.domain, step.state, done=step.done)
         ending = ending_of(won=won, done=step.done)
         return Scene(step.state, text_of(step), step.reward, ending, step.observation)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llm_planning.domain_calls import settled
+from llm_planning.domain_calls import actions_of
 from llm_planning.execution.episode import play_decided
 from llm_planning.planners.mc_dml.algorithm import trace_reflection
 from llm_planning.planners.mc_dml.playing import game_outcome
@@ -163,7 +163,7 @@ async def play_round(
     async def decide(
         episode: Episode[Any, Any], choices: Sequence[MoveChoice]
     ) -> tuple[Any, MoveChoice] | None:
-        actions = await settled(world.actions(episode.state))
+        actions = await actions_of(world, episode.state)
         if not actions:
             return None
         names = tuple(map(str, actions))

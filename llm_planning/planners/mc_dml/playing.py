@@ -225,6 +225,7 @@ async def game_outcome(
             "ending": ending,
         },
         text="\n\n".join(part for part in (text, conclusion) if part),
+        verdict=execution.untold,
     )
 
 

@@ -5,7 +5,7 @@ Without a world model a question holds s_0 and the options since, [s_0, ω_1, ..
 place have two bounds, the setting `rules_see`, which is ours:
 
     imagined   the rules of `dynamics` predict state after state, with their errors, anew for every
-               question. Errors compound
+               question. Errors compound; independent ones depend on who imagines, and not on when
     initial    the rules see s_0 alone
 """
 
@@ -26,13 +26,14 @@ from llm_planning.roles.short import words_of
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from llm_planning.execution.option_settings import PromptSettings
     from llm_planning.execution.options import Candidate, OptionDomain
     from llm_planning.planners.tree_of_options.roles import PredictedState
     from llm_planning.roles import AnyRole, Engines, Role, RoleRules
     from llm_planning.roles.llm import AnswerT, QuestionT
+    from llm_planning.roles.oracles import Key
 
     Predict: TypeAlias = Role[OptionQuestion[S, A], PredictedState[S]]
 
@@ -94,6 +95,7 @@ class OptionAsking(PlanAsking[S, A]):
         settings = self.settings
         if (
             ask is None
+            or spec.rule is None
             or not isinstance(settings, UnpredictedSettings)
             or settings.rules_see == "initial"
         ):
@@ -104,43 +106,49 @@ class OptionAsking(PlanAsking[S, A]):
                 f"roles={settings.roles}: rules answer {spec.name!r}, but none of `dynamics` "
                 "imagine the state for them: say how often it is right, or set rules_see=initial"
             )
-        return imagining(ask, predict, self.domain)
+        return imagining(spec.name, spec.rule.situation, ask, predict, self.domain)
 
 
 def imagining(
-    ask: Role[Any, Any], predict: Predict[S, A], domain: OptionDomain[S, A]
+    role: str,
+    situation: Callable[[Any], tuple[Key, ...]],
+    ask: Role[Any, Any],
+    predict: Predict[S, A],
+    domain: OptionDomain[S, A],
 ) -> Role[Any, Any]:
     """A role that predicts the states after the options of a question before it answers.
 
     Args:
+        situation: of its question. Roles and candidates that are asked about at once imagine the
+            same; whose the prediction is follows from this.
         ask: answers a question that holds the present state.
         predict: the world model of whoever answers.
     """
 
-    async def following(tau: OptionState[S, A], option: A) -> OptionState[S, A]:
-        prediction = await predict(OptionQuestion(tau, option))
-        return await tau_of(domain, prediction.state, (*tau.options, option))
+    async def answer(question: Any, /) -> Any:  # noqa: ANN401 - an `OptionState`, or about an option
+        asker = (role, *situation(question))
 
-    async def along(tau: OptionState[S, A]) -> OptionState[S, A]:
-        known = len(tau.options) - len(tau.since)
-        reached = replace(tau, options=tau.options[:known], since=())
-        for option in tau.since:
-            reached = await following(reached, option)
-        return reached
+        async def following(tau: OptionState[S, A], option: A) -> OptionState[S, A]:
+            prediction = await predict(OptionQuestion(tau, option, asker=asker))
+            return await tau_of(domain, prediction.state, (*tau.options, option))
 
-    async def imagined(question: Any) -> Any:  # noqa: ANN401 - an `OptionState`, or about an option
+        async def along(tau: OptionState[S, A]) -> OptionState[S, A]:
+            known = len(tau.options) - len(tau.since)
+            reached = replace(tau, options=tau.options[:known], since=())
+            for option in tau.since:
+                reached = await following(reached, option)
+            return reached
+
         if isinstance(question, OptionState):
-            return await along(question)
+            return await ask(await along(question))
         if not question.tau.since:
-            return question
+            return await ask(question)
         if question.before is None:
-            return replace(question, tau=await along(question.tau))
+            return await ask(replace(question, tau=await along(question.tau)))
         before = await along(question.before)
         after = await following(before, question.option)
-        return replace(question, tau=replace(after, options=question.tau.options), before=before)
-
-    async def answer(question: Any, /) -> Any:  # noqa: ANN401 - likewise
-        return await ask(await imagined(question))
+        tau = replace(after, options=question.tau.options)
+        return await ask(replace(question, tau=tau, before=before))
 
     return answer
 

@@ -31,7 +31,8 @@ class Effects(Generic[S, A]):
     """What options did when they were executed.
 
     Attributes:
-        domain: may say how an effect repeats (`Domain.again`).
+        domain: may say how an effect repeats (`Domain.again`), and when to try what failed
+            (`Domain.worth_trying`).
         seen: option -> the last states before and after it, in the order of the first sight.
         failed: option -> the state in which it failed last.
     """
@@ -45,11 +46,10 @@ class Effects(Generic[S, A]):
         return self.domain.falls_short(expected, state)
 
     def is_hopeless(self, state: S, option: A) -> bool:
-        """Whether an option failed, and what is held is the same as then."""
+        """Whether an option failed, and nothing has changed since that may help it."""
         if option not in self.failed:
             return False
-        then = self.failed[option]
-        return not (self.falls_short(then, state) or self.falls_short(state, then))
+        return not self.domain.worth_trying(self.failed[option], state)
 
     def expect(self, state: S, option: A) -> S | None:
         """The state after an option, if what was seen tells it."""

@@ -7,7 +7,7 @@ It differs from ToO in four things.
    changed nothing, and everything below an option that did what was predicted.
 2. Effects that were seen are predicted exactly from then on: in all executions of the trial, and
    with `effects=FOLDER` in all trials that share the folder. An option that failed is not
-   considered again as long as nothing else is held.
+   considered again as long as nothing else is held and nothing new is in view.
 3. A prerequisite stands beside an option that was judged infeasible, and does not replace it.
 4. Options that worked are proposed as well.
 """

@@ -42,6 +42,7 @@ from llm_planning.roles.options import (
     one_option,
     reasoned,
 )
+from llm_planning.roles.oracles import Key  # noqa: TC001 (a dataclass's field)
 from llm_planning.roles.seeing import pictures_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from llm_planning.domain import Step
     from llm_planning.execution.option_settings import PromptSettings
     from llm_planning.execution.options import OptionDomain
-    from llm_planning.roles.oracles import Key
     from llm_planning.roles.seeing import See
 
 Score: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0, multiple_of=0.1)]
@@ -76,12 +76,15 @@ class OptionQuestion(Generic[S, A]):
         obstacle: why the option is infeasible; empty if that is unknown.
         before: the unchanged τ before the option, if `tau` has the predicted state. Rules compare
             the two; only the prompt of a taught model shows it.
+        asker: the role that imagines what the option does, and its question's situation; empty if
+            the planner asks.
     """
 
     tau: OptionState[S, A]
     option: A
     obstacle: str = ""
     before: OptionState[S, A] | None = None
+    asker: tuple[Key, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +254,7 @@ class OptionRoles(PlanRoles[S, A]):
                 right=lambda question: self._outcome(question, question.option),
                 wrong=self._mispredicted,
                 situation=self.situation_of_option,
+                asker=lambda question: question.asker,
                 kinds=self._by_option(),
             ),
         )

@@ -292,6 +292,7 @@ def listed(requirements: Requirements) -> str:
     """Requirements in a few words.
 
     Example:
+        >>> from llm_planning.planners.xenon.exercises import listed
         >>> listed({"planks": 2, "stick": 1})
         '2 planks, 1 stick'
     """
@@ -302,6 +303,7 @@ def forms_of(verb: str) -> tuple[str, ...]:
     """How a sentence may write a verb.
 
     Example:
+        >>> from llm_planning.planners.xenon.exercises import forms_of
         >>> forms_of("mine")
         ('mine', 'mines', 'mined', 'mining')
     """

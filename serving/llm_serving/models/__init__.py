@@ -4,6 +4,7 @@ from llm_serving.models.adapters import Adapter, Card, check_fit, read_adapter, 
 from llm_serving.models.bundled import bundled_folder, fetch_bundled
 from llm_serving.models.catalogue import CATALOGUE, BundledModel, CatalogueModel, TaughtModel
 from llm_serving.models.folders import cache_folder
+from llm_serving.models.hub import is_hub_id
 from llm_serving.models.merging import merge
 from llm_serving.models.resolve import (
     ResolvedModel,
@@ -34,6 +35,7 @@ __all__ = [
     "fetch_bundled",
     "fetch_verified",
     "is_bundled_adapter",
+    "is_hub_id",
     "locate",
     "merge",
     "merge_adapter",

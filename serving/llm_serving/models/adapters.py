@@ -173,7 +173,10 @@ def adapter_revision(folder: Path) -> str:
         AdapterError: a file cannot be read.
     """
     if not os.path.isdir(folder):
-        raise AdapterError(f"there is no adapter {folder}: name a folder in PEFT's format")
+        raise AdapterError(
+            f"there is no adapter {folder}: name a folder in PEFT's format, as "
+            "seen from the working directory"
+        )
     digest = hashlib.sha256()
     for name in (CONFIG, WEIGHTS, CARD):
         path = folder / name

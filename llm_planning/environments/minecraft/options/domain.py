@@ -238,6 +238,11 @@ class Minecraft(Domain[State, Option]):
         held = state.inventory
         return any(held.get(item, 0) < count for item, count in predicted.inventory.items())
 
+    def worth_trying(self, then: State, state: State) -> bool:
+        """Whether something else is held than then, or something new has come into view."""
+        before, now = ({*seen.nearby_blocks, *seen.nearby_entities} for seen in (then, state))
+        return super().worth_trying(then, state) or not now <= before
+
     def again(self, state: State, before: State, after: State) -> State | None:
         """What an option took and gave, taken and given again; a new place comes into view."""
         return repeated(state, before, after)

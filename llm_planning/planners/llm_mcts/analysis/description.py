@@ -20,6 +20,7 @@ def model_bits(home: Home) -> float:
 
     Example:
         >>> from llm_planning.environments.household.home import bundled_home
+        >>> from llm_planning.planners.llm_mcts.analysis.description import model_bits
         >>> round(model_bits(bundled_home("seen")))
         407
     """
@@ -39,6 +40,7 @@ def policy_bits(home: Home, *, tasks: int) -> float:
 
     Example:
         >>> from llm_planning.environments.household.home import bundled_home
+        >>> from llm_planning.planners.llm_mcts.analysis.description import policy_bits
         >>> [round(policy_bits(bundled_home("seen"), tasks=n)) for n in (1, 2)]
         [6347, 9171269]
     """

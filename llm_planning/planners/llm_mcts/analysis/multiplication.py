@@ -169,6 +169,7 @@ def long_multiplication(first: int, second: int, facts: Mapping[tuple[int, int],
         facts: (digit of `first`, digit of `second`) -> what their product is said to be.
 
     Example:
+        >>> from llm_planning.planners.llm_mcts.analysis.multiplication import long_multiplication
         >>> exact = {(a, b): a * b for a in range(10) for b in range(10)}
         >>> long_multiplication(47, 12, exact)
         564
@@ -195,6 +196,7 @@ def table_bits(digits: int) -> float:
     multiplies with n = 1, is as long for every n, and is not counted.
 
     Example:
+        >>> from llm_planning.planners.llm_mcts.analysis.multiplication import table_bits
         >>> round(table_bits(1)), round(table_bits(2))
         (664, 132877)
     """

@@ -28,7 +28,7 @@ from llm_planning.environments.travel.pairs import Pair
 from llm_planning.names import remedy
 from llm_planning.roles import Asking, Prompt, RoleRules, RoleSettings, RoleSpec, Rule, by_model
 from llm_planning.roles.short import short_words
-from llm_planning.settings import SettingsError
+from llm_planning.settings import HOTTEST, SettingsError
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RouteSettings(RoleSettings):
     known_roles = (ROUTE, FLIGHTS)
     read_when: ClassVar[ReadWhen] = {"temperature": [by_model(ROUTE)]}
 
-    temperature: float = Field(0.0, ge=0.0, allow_inf_nan=False)
+    temperature: float = Field(0.0, ge=0.0, le=HOTTEST)
 
 
 class FlightSearchSettings(RouteSettings):

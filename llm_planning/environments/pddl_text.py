@@ -17,7 +17,7 @@ from llm_base.quoting import LONGEST_VALUE, printable, quote
 from llm_planning.domain import DomainError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 MOST_BYTES: Final = 1 << 20
@@ -26,21 +26,27 @@ MOST_BYTES: Final = 1 << 20
 Expression: TypeAlias = "str | list[Expression]"
 """A word, or what stands between two parentheses."""
 
+Token: TypeAlias = tuple[int, str]
+"""A word or a parenthesis, after the number of its line."""
+
 _TOKEN: Final = re.compile(r"[()]|[^\s()]+", re.ASCII)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class PddlError(DomainError):
-    """A file is no problem of Blocksworld; the message names the file and what is wrong in it."""
+    """A file of PDDL is not what it has to be; the message names it and what is wrong in it."""
 
 
-def refuse(path: Path, reason: str) -> NoReturn:
+def refuse(file: Path | str, reason: str) -> NoReturn:
     """Refuses a file.
+
+    Args:
+        file: as the message names it.
 
     Raises:
         PddlError: always.
     """
-    raise PddlError(f"{path}: {reason}")
+    raise PddlError(f"{file}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def read_file(path: Path) -> PddlFile:
     except ValueError as error:
         raise PddlError(f"{path}: no file can have this name") from error
     forms: dict[str, list[Expression]] = {}
-    for line, form in _forms(path, content):
+    for line, form in forms_of(path, tokens_of(path, content)):
         kind = _kind(form)
         if not forms and form[:1] != ["define"]:
             refuse(path, "it does not begin with (define (problem ...")
@@ -91,11 +97,19 @@ def _kind(form: Sequence[Expression]) -> str:
     return head[0] if isinstance(head, list) and head and isinstance(head[0], str) else ""
 
 
-def _forms(path: Path, content: bytes) -> Iterator[tuple[int, list[Expression]]]:
-    """What stands in each of the outermost parentheses, with the line on which it begins."""
+def forms_of(file: Path | str, tokens: Iterable[Token]) -> Iterator[tuple[int, list[Expression]]]:
+    """What stands in each of the outermost parentheses, with the line on which it begins.
+
+    Args:
+        file: as an error names it.
+        tokens: of `tokens_of`.
+
+    Raises:
+        PddlError: a parenthesis is missing.
+    """
     open_: list[list[Expression]] = []
     begun = 0
-    for number, token in _tokens(path, content):
+    for number, token in tokens:
         if token == "(":
             inner: list[Expression] = []
             if open_:
@@ -104,7 +118,7 @@ def _forms(path: Path, content: bytes) -> Iterator[tuple[int, list[Expression]]]
                 begun = number
             open_.append(inner)
         elif not open_:
-            refuse(path, f"line {number}: {quote(token)} stands outside of (define ...)")
+            refuse(file, f"line {number}: {quote(token)} stands outside of (define ...)")
         elif token == ")":
             form = open_.pop()
             if not open_:
@@ -112,17 +126,25 @@ def _forms(path: Path, content: bytes) -> Iterator[tuple[int, list[Expression]]]
         else:
             open_[-1].append(token)
     if open_:
-        refuse(path, f"{len(open_)} parentheses are not closed at its end")
+        refuse(file, f"{len(open_)} parentheses are not closed at its end")
 
 
-def _tokens(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
-    """The parentheses and words outside of comments in lower case, each with its line."""
+def tokens_of(file: Path | str, content: bytes) -> Iterator[Token]:
+    """The parentheses and words outside of comments, in lower case.
+
+    Args:
+        file: as an error names it.
+        content: its bytes.
+
+    Raises:
+        PddlError: a word is not UTF-8 text.
+    """
     lines = lines_in(BytesIO(content.removeprefix(_BYTE_ORDER_MARK)))
     for number, line in enumerate(lines, start=1):
         try:
             text = line.partition(b";")[0].lower().decode()
         except UnicodeDecodeError as error:
-            raise PddlError(f"{path}: line {number}: it is not UTF-8 text") from error
+            raise PddlError(f"{file}: line {number}: it is not UTF-8 text") from error
         for token in _TOKEN.findall(text):
             yield number, token
 

@@ -1,0 +1,483 @@
+"""Whether a world can be stepped again: looked at while others' worlds are stepped.
+
+A search keeps states, comes back to them, and foresees whatever is not chance to it. So a step
+
+- leaves the state that it is given as it is,
+- draws all chance from `rng`,
+- does the same again, given the same state, action and draws.
+
+Where one of these fails, a search answers wrongly and nothing shows it. So each step of a world
+that is not this project's own is looked at, and the first fault is an error of one line.
+
+What stays undetected: chance that a step draws seldom from a generator of its own, from the
+system or from another library's (torch), unless one of the steps that are repeated differs.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import marshal
+import pickle
+import random
+import sys
+from collections import deque
+from contextlib import suppress
+from ctypes import c_int
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache, partial
+from io import BytesIO
+from random import Random, SystemRandom
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from llm_base.quoting import quote
+from llm_planning.domain import A, DomainError, S, Step
+from llm_planning.search.walk import TrackedRandom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+
+    from llm_planning.domain import Domain, Soon
+
+T = TypeVar("T")
+
+_OFTEN: Final = 6
+"""So many first simulated steps of a class of worlds are taken so many times more."""
+
+_ALWAYS: Final = 16
+"""So many are taken twice."""
+
+_EACH: Final = 512
+"""Later, one of so many is."""
+
+
+@cache
+def _is_others(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] != "llm_planning"
+
+
+def is_watched(domain: Domain[Any, Any]) -> bool:
+    """Whether the steps of a world are looked at.
+
+    Those of this project's own worlds are tested instead. A world that cannot be simulated keeps no
+    states, and a step of it cannot be tried again.
+    """
+    return _is_others(type(domain)) and not domain.no_search
+
+
+def taken(domain: Domain[S, A], state: S, action: A, rng: Random) -> Soon[Step[S]]:
+    """Takes a step, and makes sure that it drew from `rng` only and left its state as it was.
+
+    Raises:
+        DomainError: it did not; names class and remedy.
+    """
+    if not is_watched(domain):
+        return domain.step(state, action, rng)
+    before, drawn = digest_of(state), elsewhere()
+    step = domain.step(state, action, rng)
+    if not isinstance(step, Step):
+        return _taken_later(domain, step, state, before) if inspect.isawaitable(step) else step
+    refuse_changed(domain, "step", state, before)
+    if elsewhere() != drawn:
+        _refuse_drawing(domain, "step", lambda: domain.step(state, action, twin_of(rng)))
+    return step
+
+
+async def _taken_later(domain: Domain[S, A], step: Any, state: S, before: Hashable) -> Step[S]:  # noqa: ANN401
+    # Others draw while this one waits, so nobody can tell who drew.
+    made: Step[S] = await step
+    refuse_changed(domain, "step", state, before)
+    return made
+
+
+# THE SAME AGAIN -----------------------------------------------------------------------------------
+
+
+def repetitions(domain: Domain[Any, Any]) -> int:
+    """How often the next simulated step of a world is taken once more.
+
+    The first steps are, since a search takes a step that drew nothing only once; later, a few are.
+    """
+    if not is_watched(domain):
+        return 0
+    number = _simulated.get(type(domain), 0) + 1
+    _simulated[type(domain)] = number
+    if number <= _OFTEN:
+        return _OFTEN
+    return int(number <= _ALWAYS or not number % _EACH)
+
+
+_simulated: dict[type, int] = {}
+"""Class of worlds -> its simulated steps in this process."""
+
+
+class Repeated(Generic[S, A]):
+    """A simulated step that is taken several times, each time by the same draws of `rng`.
+
+    Args:
+        state: that all are taken from.
+    """
+
+    def __init__(self, domain: Domain[S, A], state: S, action: A) -> None:
+        self._domain, self._state, self._action = domain, state, action
+        kind = type(domain)
+        module = sys.modules.get(kind.__module__)
+        self._kept = {
+            **{f"{kind.__name__}.{name}": value for name, value in _generators(vars(domain))},
+            **({} if module is None else dict(_generators(vars(module)))),
+        }
+
+    def first(self, step: Step[S]) -> None:
+        """Notes the step that counts."""
+        self._step = step
+        self._places = _places_of(self._kept)
+
+    def again(self, step: Step[S], *, drew: bool) -> None:
+        """Refuses a world whose step did two things, or whose chance a search would foresee.
+
+        Args:
+            drew: whether the step drew from `rng`.
+
+        Raises:
+            DomainError: names class and remedy.
+        """
+        method = f"{type(self._domain).__name__}.step"
+        for kept, place in _places_of(self._kept).items():
+            if place != self._places[kept]:
+                raise DomainError(_drew(method, f"the generator {kept}"))
+        before, after = (
+            _places_of(dict(_generators({"state": state}))) for state in (self._state, step.state)
+        )
+        if after != before and not drew:
+            raise DomainError(_drew(method, "a generator in its state"))
+        if _differ(step[1:-1], self._step[1:-1]) or not _is_alike(
+            self._domain, step.state, self._step.state
+        ):
+            raise DomainError(
+                f"{method} did two things with {quote(str(self._action))} in one state, by the "
+                "same draws of `rng`: draw all chance from `rng`, and change nothing in the world"
+            )
+
+
+def _generators(members: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The random generators among members and in what they hold, by name."""
+    import numpy as np
+
+    kinds = (Random, np.random.Generator, np.random.RandomState)
+    found, seen = list[tuple[str, Any]](), set[int]()
+    waiting = deque((name, value, 0) for name, value in members.items())
+    while waiting and len(seen) < _MOST_LOOKED_AT:
+        name, value, depth = waiting.popleft()
+        if id(value) in seen or isinstance(value, type | FunctionType | ModuleType | SystemRandom):
+            continue
+        seen.add(id(value))
+        if isinstance(value, kinds):
+            found.append((name, value))
+        elif depth < _DEEPEST:
+            held: Iterable[Any] = ()
+            if isinstance(value, dict):
+                held = value.values()
+            elif isinstance(value, list | tuple | set | frozenset):
+                held = value
+            elif hasattr(value, "__dict__"):
+                held = vars(value).values()
+            waiting.extend((name, part, depth + 1) for part in held)
+    return found
+
+
+_MOST_LOOKED_AT: Final = 500
+_DEEPEST: Final = 3
+
+
+def _places_of(generators: Mapping[str, Any]) -> dict[str, bytes | None]:
+    """How far each generator has come."""
+    return {name: _pickled(generator) for name, generator in generators.items()}
+
+
+def _drew(method: str, source: str) -> str:
+    ours = "Random(seed)" if method.endswith(".start") else "rng"
+    return (
+        f"{method} drew from {source}, which is not `{ours}`: the same run comes out differently, "
+        f"or a search foresees the draw. Draw from `{ours}`, or seed that generator from it each "
+        "time (docs/extending.md says how)"
+    )
+
+
+def refuse_unlike_starts(domain: Domain[S, Any], seed: int, start: S, again: S) -> None:
+    """Refuses a world that started in two ways from one seed.
+
+    Raises:
+        DomainError: it did.
+    """
+    if not _is_alike(domain, start, again):
+        raise DomainError(
+            f"{type(domain).__name__}.start made two states of the seed {seed}: draw whatever "
+            "differs between starts from Random(seed)"
+        )
+
+
+def _is_alike(domain: Domain[S, Any], one: S, other: S) -> bool:
+    """Whether two states are one: they are equal, hold the same, or read the same."""
+    return not _differ(one, other) or _words(domain, one) == _words(domain, other)
+
+
+def _differ(one: object, other: object) -> bool:
+    try:
+        if one == other:
+            return False
+    except Exception:
+        pass
+    digest = _pickled(one)
+    return digest is None or digest != _pickled(other)
+
+
+def _words(domain: Domain[S, Any], state: S) -> tuple[object, ...]:
+    """What a world says of a state; what a coroutine would say is like nothing else."""
+    said: list[object] = []
+    for tell in (domain.describe, domain.actions):
+        words: Any = tell(state)
+        if inspect.iscoroutine(words):
+            words.close()
+            said.append(object())
+        else:
+            said.append(words if isinstance(words, str) else tuple(map(str, words)))
+    return tuple(said)
+
+
+# CHANCE FROM ELSEWHERE ----------------------------------------------------------------------------
+
+
+def elsewhere() -> tuple[int, int]:
+    """How far the generators of `random` and of `numpy.random` have come; a draw moves them."""
+    python, numpy = _places()
+    return python.value, numpy.value
+
+
+class _Place(Protocol):
+    """The place of a Mersenne Twister in its words."""
+
+    @property
+    def value(self) -> int: ...
+
+
+@cache
+def _places() -> tuple[_Place, _Place]:
+    import numpy as np
+
+    inside: Any = random
+    python, numpy = inside._inst, np.random.get_bit_generator()  # type: ignore[attr-defined]
+    return (
+        _place_at(id(python) + object.__basicsize__, lambda: int(python.getstate()[1][-1])),
+        _place_at(numpy.ctypes.state_address + 4 * 624, lambda: int(numpy.state["state"]["pos"])),
+    )
+
+
+def _place_at(address: int, ask: Callable[[], int]) -> _Place:
+    """Reads a place where it lies in memory: to ask the generator takes 200 times as long.
+
+    Where the number does not lie there, it is asked for.
+    """
+    if sys.implementation.name == "cpython":
+        place = c_int.from_address(address)
+        if place.value == ask():
+            return place
+    return _Asked(ask)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    ask: Callable[[], int]
+
+    @property
+    def value(self) -> int:
+        return self.ask()
+
+
+def _refuse_drawing(domain: Domain[Any, Any], method: str, call: Callable[[], object]) -> None:
+    """Refuses a world if a call of it draws from a global generator that it has not seeded itself.
+
+    It seemed to draw. But other threads draw from these generators, too, such as the engine's.
+
+    Args:
+        call: makes the call again, by the same draws of `rng`.
+    """
+    import numpy as np
+
+    if (type(domain), method) in _seeding:
+        return
+    states = random.getstate(), np.random.get_state()
+    found: list[tuple[str, str]] = []
+    moved = [False, False]
+    for seed in range(2):
+        random.seed(seed)
+        np.random.seed(seed)
+        begun = elsewhere()
+        call()
+        moved = [place != at for place, at in zip(elsewhere(), begun, strict=True)]
+        found.append((repr(random.getstate()), str(_pickled(np.random.get_state()))))
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    for name, has_moved, one, other in zip(_NAMES, moved, *found, strict=True):
+        if has_moved and one != other:
+            raise DomainError(_drew(f"{type(domain).__name__}.{method}", name))
+    if any(moved):
+        _seeding.add((type(domain), method))
+
+
+_seeding: set[tuple[type, str]] = set()
+"""Methods that seed a global generator from what they are given, and then draw from it."""
+
+_NAMES: Final = ("Python's `random`", "`numpy.random`")
+
+
+def unmoved(
+    domain: Domain[Any, Any],
+    method: str,
+    call: Callable[[], T],
+    again: Callable[[], T] | None = None,
+) -> T:
+    """Calls a method of a world, and makes sure that it drew from no global generator.
+
+    Args:
+        call: the call.
+        again: the same, without a trace in what was given to it; by default the call.
+
+    Raises:
+        DomainError: it drew from one.
+    """
+    if not is_watched(domain):
+        return call()
+    drawn = elsewhere()
+    value = call()
+    if elsewhere() != drawn:
+        _refuse_drawing(domain, method, again or call)
+    return value
+
+
+def twin_of(rng: Random) -> Random:
+    """A generator with the same draws to come. Making it is no draw of the first one."""
+    return rng.twin() if isinstance(rng, TrackedRandom) else copy.copy(rng)
+
+
+# STATES THAT STAY AS THEY ARE ---------------------------------------------------------------------
+
+
+def refuse_changed(domain: Domain[S, Any], method: str, state: S, before: Hashable | None) -> None:
+    """Refuses a world that changed a state which it was given.
+
+    Args:
+        method: of the domain, which was given the state.
+        before: `digest_of` the state before.
+
+    Raises:
+        DomainError: the state is another one now.
+    """
+    if before == digest_of(state) or _reads_alike(domain, before, state):
+        return
+    raise DomainError(
+        f"{type(domain).__name__}.{method} changed the state that it was given, which others still "
+        "use: make a new one, such as by copy.deepcopy(state), and change that"
+    )
+
+
+def digest_of(state: object) -> Hashable | None:
+    """What changes if a state does; None for one that cannot change, or of which nothing tells."""
+    kind = state.__class__
+    how = _how.get(kind)
+    if how is None:
+        how = _how[kind] = _best_for(state)
+    try:
+        return how(state)
+    except Exception:
+        return _pickled(state)
+
+
+_how: dict[type, Callable[[Any], Hashable | None]] = {}
+"""Class of states -> its digest."""
+
+
+def _best_for(state: object) -> Callable[[Any], Hashable | None]:
+    if state.__class__ in _FIXED or isinstance(state, Enum):
+        return _nothing
+    if state.__class__ not in _CONTAINERS and _is_value(state):
+        return hash
+    for how in (_marshalled, _marshalled_members):
+        with suppress(Exception):
+            how(state)
+            return how
+    return partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+_FIXED: Final = frozenset({int, str, bytes, float, bool, complex, type(None)})
+_CONTAINERS: Final = frozenset({tuple, list, dict, set, frozenset})
+
+
+def _is_value(state: object) -> bool:
+    """Whether the hash of a state tells all that is in it."""
+    if state.__class__ in _FIXED or isinstance(state, Enum):
+        return True
+    if isinstance(state, tuple | frozenset):
+        return all(map(_is_value, state))
+    if is_dataclass(state) and vars(type(state)).get("__hash__") and not isinstance(state, type):
+        return all(
+            _is_value(getattr(state, field.name)) for field in fields(state) if field.compare
+        )
+    return False
+
+
+def _nothing(_: object) -> None:
+    return None
+
+
+def _marshalled(state: Any) -> bytes:  # noqa: ANN401 - states are anybody's
+    # From version 3 on the bytes tell how often a part is referred to, too.
+    return marshal.dumps(state, 2)
+
+
+def _marshalled_members(state: Any) -> bytes:  # noqa: ANN401 - likewise
+    """All of an object that has nothing but members."""
+    if any(_MORE & vars(kind).keys() for kind in type(state).__mro__[:-1]):
+        raise TypeError(f"{type(state)} has more than members")
+    return marshal.dumps(vars(state), 2)
+
+
+_MORE: Final = frozenset({"__slots__", "__reduce__", "__reduce_ex__", "__getstate__"})
+
+
+def _pickled(state: object) -> bytes | None:
+    """A state as bytes; None if nothing writes it.
+
+    What no other process could read, such as an object of a local class, has addresses in it.
+    """
+    with suppress(Exception):
+        return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
+    written = BytesIO()
+    with suppress(Exception):
+        _LoosePickler(written, pickle.HIGHEST_PROTOCOL).dump(state)
+        return written.getvalue()
+    return None
+
+
+class _LoosePickler(pickle.Pickler):
+    def persistent_id(self, value: object) -> int | None:
+        """Writes code as its address."""
+        return id(value) if isinstance(value, type | FunctionType | ModuleType) else None
+
+
+def _reads_alike(domain: Domain[S, Any], before: object, state: S) -> bool:
+    """Whether only what nobody reads changed, such as a value that was kept for the next time."""
+    with suppress(Exception):
+        return _words(domain, _read(before, type(state))) == _words(domain, state)
+    return False
+
+
+def _read(written: Any, kind: type[S]) -> S:  # noqa: ANN401 - likewise
+    """An object from its digest."""
+    if _how[kind] is not _marshalled_members or written[:1] == b"\x80":
+        made: S = pickle.loads(written)
+        return made
+    made = kind.__new__(kind)
+    vars(made).update(marshal.loads(written))
+    return made

@@ -1,0 +1,430 @@
+"""Worlds that change a state, draw from elsewhere, or do two things in one state are refused."""
+
+import os
+import random
+from collections import namedtuple
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from random import Random
+
+import numpy as np
+import pytest
+from any_domain_worlds import Corridor, run
+
+from llm_planning import repeatable
+from llm_planning.domain import Domain, DomainError, Step
+from llm_planning.environments.multiplication.domain import Multiplication
+from llm_planning.execution.episode import execute
+from llm_planning.roles.domain_rules import CheckedRules
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_simulated():
+    repeatable._simulated.clear()
+
+
+class Places(Domain):
+    """Four places in a row; each test changes how the state is made, or what moves it."""
+
+    goal = "Reach place 3."
+
+    def start(self, seed):
+        return self.made(0)
+
+    def made(self, at):
+        return at
+
+    def at(self, state):
+        return state
+
+    def describe(self, state):
+        return f"place {self.at(state)}"
+
+    def actions(self, state):
+        return ["on", "back"] if self.at(state) < 3 else []
+
+    def step(self, state, action, rng):
+        at = max(0, self.at(state) + (1 if action == "on" else -1))
+        return Step(self.moved(state, at), float(at == 3), at == 3, observation=at)
+
+    def moved(self, state, at):
+        return self.made(at)
+
+    def success(self, state):
+        return self.at(state) == 3
+
+
+# STATES THAT STAY AS THEY ARE ---------------------------------------------------------------------
+
+Spot = namedtuple("Spot", "at bag")
+Pair = namedtuple("Pair", "one other")
+
+
+@dataclass
+class Open:
+    at: int
+
+
+@dataclass(frozen=True)
+class Shut:
+    at: int
+    bag: list = field(default_factory=list, compare=False)
+
+
+class Plain:
+    def __init__(self, at):
+        self.at = at
+
+
+def put(state, at):
+    if isinstance(state, dict | list | np.ndarray):
+        state["at" if isinstance(state, dict) else 0] = at
+    else:
+        state.at = at
+    return state
+
+
+def put_inside(state, at):
+    put(state["at"] if isinstance(state, dict) else state[1], at)
+    return state
+
+
+def fill(state, at):
+    """Makes a new state, and changes a part that both have."""
+    state.bag.append(at)
+    return state._replace(at=at)
+
+
+def local(at):
+    class Local:
+        pass
+
+    made = Local()
+    made.at = at
+    return made
+
+
+KINDS = {
+    "dict": (lambda at: {"at": at}, lambda state: state["at"], put),
+    "nested": (lambda at: {"at": [at]}, lambda state: state["at"][0], put_inside),
+    "list": (lambda at: [at], lambda state: state[0], put),
+    "array": (lambda at: np.array([at, 0.0]), lambda state: int(state[0]), put),
+    "dataclass": (Open, lambda state: state.at, put),
+    "object": (Plain, lambda state: state.at, put),
+    "local": (local, lambda state: state.at, put),
+    "bag": (lambda at: Spot(at, [0] * at), lambda state: len(state.bag), fill),
+    "pair": (lambda at: (at, Plain(at)), lambda state: state[1].at, put_inside),
+}
+"""How a state is made, where it is, and how a step changes it in place."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_step_that_changes_its_state_is_refused(kind):
+    made, at, moved = KINDS[kind]
+
+    class Changing(Places):
+        pass
+
+    Changing.made, Changing.at, Changing.moved = map(staticmethod, (made, at, moved))
+    said = r"^Changing\.step changed the state that it was given"
+    with pytest.raises(DomainError, match=said):
+        await run("uct", Changing(), simulations=3)
+    with pytest.raises(DomainError, match=said):
+        await execute(Changing(), ["on"], seed=0)
+    with pytest.raises(DomainError, match=said):
+        CheckedRules(Changing()).step(made(0), "on", Random(0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_same_states_made_anew_are_planned_with(kind):
+    made, at, _ = KINDS[kind]
+
+    class Making(Places):
+        pass
+
+    Making.made, Making.at = map(staticmethod, (made, at))
+    outcome = await run("uct", Making(), simulations=40)
+    assert (outcome.success, outcome.plan) == (True, ("on", "on", "on"))
+
+
+async def test_only_the_step_that_changes_is_refused():
+    class Seldom(Places):
+        made = staticmethod(lambda at: {"at": at})
+        at = staticmethod(lambda state: state["at"])
+
+        def moved(self, state, at):
+            return put(state, at) if at == 2 else {"at": at}
+
+    with pytest.raises(DomainError, match=r"^Seldom\.step changed"):
+        await execute(Seldom(), ["on", "on"], seed=0)
+    assert (await execute(Seldom(), ["on", "back"], seed=0)).last == "place 0"
+
+
+class Kept(Plain):
+    @cached_property
+    def double(self):
+        return 2 * self.at
+
+
+async def test_a_state_may_keep_what_it_computed():
+    class Caching(Places):
+        made = Kept
+        at = staticmethod(lambda state: state.double // 2)
+
+    assert (await run("uct", Caching(), simulations=40)).success
+
+
+async def test_a_rollout_and_a_score_that_change_their_state_are_refused():
+    class Rolled(Places):
+        made = staticmethod(lambda at: {"at": at})
+        at = staticmethod(lambda state: state["at"])
+
+        def rollout(self, state, rng, *, gamma, depth):
+            state["at"] = 3
+            return 1.0
+
+    class Scored(Rolled):
+        def score(self, state):
+            state["at"] += 1
+            return 0.0
+
+    for world, method in ((Rolled, "rollout"), (Scored, "score")):
+        with pytest.raises(DomainError, match=rf"^{world.__name__}\.{method} changed the state"):
+            await run("uct", world(), simulations=3)
+
+
+@pytest.mark.parametrize("reader", ["describe", "actions", "success"])
+async def test_a_method_that_only_reads_may_not_change_a_state(reader):
+    class Shuffling(Places):
+        made = staticmethod(lambda at: [at, 0])
+        at = staticmethod(lambda state: state[0])
+
+    def read(self, state):
+        state[1] += 1
+        return getattr(Places, reader)(self, state)
+
+    setattr(Shuffling, reader, read)
+    with pytest.raises(
+        DomainError, match=r"^Shuffling\..*(step|actions, success or score) changed"
+    ):
+        await run("uct", Shuffling(), simulations=3)
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize(
+    ("state", "digest"),
+    [(3, None), ("a", None), (Colour.RED, None), (Pair(1, ()), hash((1, ())))],
+)
+def test_values_need_no_bytes(state, digest):
+    assert repeatable.digest_of(state) == digest
+
+
+def test_what_is_not_compared_is_not_looked_at():
+    state = Shut(1)
+    before = repeatable.digest_of(state)
+    state.bag.append(1)
+    assert repeatable.digest_of(state) == before == hash(state)
+
+
+# CHANCE FROM ELSEWHERE ----------------------------------------------------------------------------
+
+GENERATOR = np.random.default_rng(0)
+
+
+class Bets(Places):
+    def __init__(self):
+        self.own = Random(0)
+        self.kept = {"deep": [np.random.RandomState(0)]}
+
+    def step(self, state, action, rng):
+        return Step(state + 1 if self.draw(rng) < 0.2 else state, done=True)
+
+
+DRAWS = {
+    "Python's `random`": lambda _: random.random(),
+    "`numpy.random`": lambda _: np.random.random(),
+    r"the generator Drawing\.own": lambda self: self.own.random(),
+    r"the generator Drawing\.kept": lambda self: self.kept["deep"][0].random(),
+    "the generator GENERATOR": lambda _: GENERATOR.random(),
+}
+
+
+@pytest.mark.parametrize("source", DRAWS)
+async def test_a_step_that_draws_from_elsewhere_is_refused(source):
+    class Drawing(Bets):
+        def draw(self, rng):
+            return DRAWS[source](self)
+
+    with pytest.raises(DomainError, match=rf"^Drawing\.step drew from {source}, which is not"):
+        await run("uct", Drawing(), simulations=3)
+    if "generator" not in source:
+        with pytest.raises(DomainError, match=r"^Drawing\.step drew from"):
+            await execute(Drawing(), ["on"], seed=0)
+
+
+async def test_a_generator_in_the_state_is_refused():
+    class Carried(Places):
+        made = staticmethod(lambda at: (at, Random(0)))
+        at = staticmethod(lambda state: state[0])
+
+        def moved(self, state, at):
+            later = Random()
+            later.setstate(state[1].getstate())
+            return (at if later.random() < 0.9 else 0, later)
+
+    with pytest.raises(DomainError, match=r"^Carried\.step drew from a generator in its state"):
+        await run("uct", Carried(), simulations=3)
+
+
+async def test_what_draws_from_the_system_is_found_by_what_it_does():
+    class System(Bets):
+        def draw(self, rng):
+            return os.urandom(1)[0] / 256 * 0.4
+
+    with pytest.raises(DomainError, match=r"^System\.step did two things with '(on|back)' in one"):
+        await run("uct", System(), simulations=60)
+
+
+async def test_what_a_world_keeps_is_found_by_what_it_does():
+    class Counting(Places):
+        steps = 0
+
+        async def step(self, state, action, rng):
+            self.steps += 1
+            return Step(state, float(self.steps), observation=state)
+
+    with pytest.raises(DomainError, match=r"^Counting\.step did two things with 'on' in one state"):
+        await run("uct", Counting(), simulations=3)
+
+
+async def test_a_state_that_differs_is_found_where_words_are_awaited():
+    class Drifting(Places):
+        steps = 0
+
+        async def describe(self, state):
+            return "somewhere"
+
+        async def step(self, state, action, rng):
+            self.steps += 1
+            return Step(self.steps, observation=state)
+
+    with pytest.raises(DomainError, match=r"^Drifting\.step did two things with 'on' in one state"):
+        await run("uct", Drifting(), simulations=3)
+
+
+SEEDED = {
+    "python": lambda self, rng: (random.seed(rng.getrandbits(64)), random.random())[1],
+    "numpy": lambda self, rng: (np.random.seed(rng.getrandbits(32)), np.random.random())[1],
+    "own": lambda self, rng: (self.own.seed(rng.getrandbits(64)), self.own.random())[1],
+    "put back": lambda self, rng: put_back(rng),
+    "new": lambda self, rng: np.random.default_rng(rng.getrandbits(64)).random(),
+}
+
+
+def put_back(rng):
+    before = random.getstate()
+    random.seed(rng.getrandbits(64))
+    drawn = random.random()
+    random.setstate(before)
+    return drawn
+
+
+@pytest.mark.parametrize("draw", SEEDED)
+async def test_generators_that_a_step_seeds_from_rng_are_fine(draw):
+    class Seeding(Bets):
+        pass
+
+    Seeding.draw = SEEDED[draw]
+    random.seed(1)
+    np.random.seed(1)
+    plans = [(await run("uct", Seeding(), simulations=30, moves=1)).trace for _ in range(2)]
+    assert plans[0] == plans[1]
+    assert all(option["N"] for option in plans[0]["moves"][0]["options"])
+
+
+async def test_a_start_may_seed_a_global_generator():
+    class Shuffled(Places):
+        def start(self, seed):
+            random.seed(seed)
+            return random.randrange(2)
+
+    assert (await run("uct", Shuffled(), simulations=40)).success
+    begun = random.getstate()
+    with pytest.raises(DomainError, match=r"^Loud\.start drew from Python's `random`"):
+        await run("uct", type("Loud", (Places,), {"start": lambda *_: random.randrange(9)})())
+    assert random.getstate() != begun  # the first draw happened
+
+
+@pytest.mark.parametrize("draw", [random.random, lambda: os.urandom(8)[0] / 256])
+async def test_a_start_that_is_not_the_seed_s_is_refused(draw):
+    class Starting(Places):
+        def start(self, seed):
+            return draw()
+
+    with pytest.raises(DomainError, match=r"^Starting\.start (drew from Python's|made two states)"):
+        await run("uct", Starting())
+
+
+async def test_a_score_and_rollouts_that_draw_from_elsewhere_are_refused():
+    class Scored(Places):
+        def score(self, state):
+            return random.random()
+
+    class Rolled(Places):
+        def rollout(self, state, rng, *, gamma, depth):
+            return random.random()
+
+    class Deep(Places):
+        def step(self, state, action, rng):
+            step = super().step(state, action, rng)
+            return step._replace(reward=random.random()) if state > 1 else step
+
+    class Listed(Places):
+        def actions(self, state):
+            return random.sample(["on", "back"], 2)
+
+    class Believed(Places):
+        def belief(self, history, rng):
+            return random.randrange(3)
+
+    for world, method in (
+        (Scored, "score"),
+        (Rolled, "rollout"),
+        (Deep, "step"),
+        (Listed, "actions"),
+        (Believed, "belief"),
+    ):
+        with pytest.raises(DomainError, match=rf"^{world.__name__}\.{method} drew from Python's"):
+            await run("uct", world(), simulations=2)
+
+
+async def test_others_may_draw_meanwhile(monkeypatch):
+    """The engine's thread draws from a global generator, too."""
+    moves = iter(range(10**6))
+
+    class Drawn(Places):
+        def step(self, state, action, rng):
+            if next(moves) % 7 == 3:  # never twice in a row
+                random.random()
+            return super().step(state, action, rng)
+
+    assert (await execute(Drawn(), ["on"] * 3, seed=0)).success
+
+
+@pytest.mark.parametrize("world", [Corridor, Multiplication])
+def test_whose_steps_are_looked_at(world):
+    made = world()
+    assert repeatable.is_watched(made) is isinstance(made, Corridor)
+    made.no_search = "It is a robot."
+    assert not repeatable.is_watched(made)
+
+
+def test_the_first_steps_are_taken_again_and_later_a_few():
+    world = Places()
+    times = [repeatable.repetitions(world) for _ in range(1100)]
+    assert times[:18] == [6] * 6 + [1] * 10 + [0, 0]
+    assert [number for number, again in enumerate(times, 1) if again][16:] == [512, 1024]
