@@ -14,12 +14,13 @@ import random
 import sys
 from contextlib import contextmanager
 from copy import deepcopy
-from ctypes import c_uint64
 from math import inf
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
+
+from llm_planning.repeatable import elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,11 +43,6 @@ _NUMPY: Any = np.random.random.__self__  # type: ignore[attr-defined]
 _SHARED = {id(_PYTHON), id(_NUMPY), id(_NUMPY._bit_generator)}
 _PLAIN = (int, float, str, bytes, bool, complex, type(None), range, np.generic, ModuleType, type)
 _HELD = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
-
-# To read the whole state of a shared generator takes as long as a step. Whatever is drawn moves the
-# place in its table of 624 words, or renews the word beside it.
-_MARK_OF_PYTHON = c_uint64.from_address(id(_PYTHON) + object.__basicsize__)
-_MARK_OF_NUMPY = c_uint64.from_address(_NUMPY._bit_generator.ctypes.state_address + 623 * 4)
 
 
 class Chance:
@@ -88,7 +84,7 @@ class Chance:
         inner = env.unwrapped
         inner.np_random = _Chance(lambda: seed)
         if not self.is_careful:
-            before = _marks()
+            before = elsewhere()
             seen, info = env.reset(seed=seed)
             self._compare(before)
         if self.is_careful:
@@ -121,13 +117,13 @@ class Chance:
                 seen, reward, terminated, truncated, info = env.step(number)
                 drawn = chance.drawn if chance.is_used or is_moved() else None
         else:
-            before = _MARK_OF_PYTHON.value, _MARK_OF_NUMPY.value
+            before = elsewhere()
             if self._steps % LOOKS_EVERY:
                 seen, reward, terminated, truncated, info = env.step(number)
             else:
                 with self._noticed(env):
                     seen, reward, terminated, truncated, info = env.step(number)
-            if before != (_MARK_OF_PYTHON.value, _MARK_OF_NUMPY.value):
+            if before != elsewhere():
                 self._compare(before)
             drawn = chance.drawn
         # Whoever copies the environment would have the chance drawn.
@@ -141,9 +137,9 @@ class Chance:
         return self.step(env, number, lambda: chance)
 
     def _compare(self, before: tuple[int, int]) -> None:
-        """Notes the shared generators of which the marks were others before."""
-        for source, mark, now in zip((_PYTHON, _NUMPY), before, _marks(), strict=True):
-            if mark != now and source not in self.shared:
+        """Notes the shared generators that have gone on since they were at these places."""
+        for source, place, now in zip((_PYTHON, _NUMPY), before, elsewhere(), strict=True):
+            if place != now and source not in self.shared:
                 self.shared.append(source)
 
     @contextmanager
@@ -286,10 +282,6 @@ def shared_generators() -> list[Any]:
     return [_PYTHON, _NUMPY, *([torch.default_generator] if torch else [])]
 
 
-def _marks() -> tuple[int, int]:
-    return _MARK_OF_PYTHON.value, _MARK_OF_NUMPY.value
-
-
 @contextmanager
 def restored(sources: Sequence[Any]) -> Iterator[None]:
     """Gives generators back as they were."""
@@ -304,9 +296,9 @@ def restored(sources: Sequence[Any]) -> Iterator[None]:
 def _stamp(source: Any) -> Any:
     """Something that is another one as soon as a generator is drawn from."""
     if source is _PYTHON:
-        return _MARK_OF_PYTHON.value
+        return elsewhere()[0]
     if source is _NUMPY:
-        return _MARK_OF_NUMPY.value
+        return elsewhere()[1]
     state = _state(source)
     if isinstance(source, random.Random):
         return state
