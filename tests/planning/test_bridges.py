@@ -5,6 +5,8 @@ import asyncio
 import re
 from collections import Counter
 from copy import deepcopy
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -18,7 +20,8 @@ from llm_planning.domain import DomainError
 from llm_planning.environments import bridges
 from llm_planning.environments.bridges import bridge
 from llm_planning.environments.bridges.grids import grid_text
-from llm_planning.environments.bridges.gymnasium_copies import Copies, same, stepped, stepped_again
+from llm_planning.environments.bridges.gymnasium_chance import Chance
+from llm_planning.environments.bridges.gymnasium_copies import Copies, same
 from llm_planning.environments.bridges.gymnasium_worlds import GymnasiumWorld
 from llm_planning.environments.bridges.openspiel_games import OpenSpielGame
 from llm_planning.registry import find_domain
@@ -178,22 +181,56 @@ def test_what_an_agent_carries_is_told_by_both_views():
 
 
 @pytest.mark.parametrize(
-    ("name", "total", "ended", "gained", "costly", "won"),
+    ("name", "rewards", "ended", "won"),
     [
-        ("CartPole-v1", 475.0, "truncated", 1.0, False, True),
-        ("CartPole-v1", 474.0, "terminated", 1.0, False, False),
-        ("Blackjack-v1", 1.0, "terminated", 1.0, False, True),
-        ("MiniGrid-Empty-5x5-v0", 0.9, "terminated", 0.9, False, True),
-        ("MiniGrid-Empty-5x5-v0", 0.0, "truncated", 0.0, False, False),
-        ("CliffWalking-v1", -13.0, "terminated", -1.0, True, None),
-        ("CliffWalking-v1", -13.0, "", -1.0, True, False),
+        ("CartPole-v1", [1.0] * 475, "truncated", True),
+        ("CartPole-v1", [1.0] * 474, "terminated", False),
+        ("Blackjack-v1", [1.0], "terminated", True),
+        ("Blackjack-v1", [0.0, 1.0], "terminated", True),
+        ("MiniGrid-Empty-5x5-v0", [0.0, 0.0, 0.9], "terminated", True),
+        ("MiniGrid-Empty-5x5-v0", [0.0, 0.0, 0.0], "truncated", False),
+        ("CliffWalking-v1", [-1.0] * 13, "terminated", None),
+        ("CliffWalking-v1", [-1.0] * 13, "", False),
+        # What follows is decided without a threshold, whatever the world.
+        ("CliffWalking-v1", [-1.0, -1.0, 0.0], "terminated", None),
+        ("CliffWalking-v1", [-1.0, 20.0], "terminated", True),
+        ("CliffWalking-v1", [-1.0, -1.0], "truncated", False),
+        ("Blackjack-v1", [0.0, 0.0], "terminated", False),
+        ("Blackjack-v1", [0.0, -1.0], "terminated", False),
+        ("Blackjack-v1", [0.0, 1.0, 1.0], "terminated", True),
+        ("Blackjack-v1", [0.0, 0.5, 1.0], "terminated", True),
+        ("Blackjack-v1", [0.0, 2.0, 1.0], "terminated", None),
+        ("Blackjack-v1", [-0.3, 0.8, 0.2], "terminated", None),
+        ("Blackjack-v1", [1.0, 1.0], "terminated", None),
+        ("Blackjack-v1", [0.5, 0.7, 9.0], "terminated", None),
+        ("Blackjack-v1", [1.0, 1.0, -100.0], "terminated", False),
+        ("Blackjack-v1", [1.0, 1.0], "truncated", None),
     ],
 )
-def test_success_is_what_the_authors_define(name, total, ended, gained, costly, won):
+def test_success_is_what_the_authors_define(name, rewards, ended, won):
     world = GymnasiumWorld(name)
-    start = world.start(0)
-    values = {"total": total, "ended": ended, "gained": gained, "costly": costly}
-    assert world.success(type(start)(start.past, start.kept, start.seen, (), **values)) is won
+    start, before = world.start(0), rewards[:-1]
+    state = replace(
+        start,
+        total=sum(rewards),
+        ended=ended,
+        gained=rewards[-1],
+        least=min(before, default=inf),
+        most=max(before, default=-inf),
+    )
+    assert world.success(state) is won
+
+
+def test_the_rewards_before_the_last_are_kept():
+    world = GymnasiumWorld("Taxi-v4")
+    state, paid = world.start(0), []
+    assert (state.least, state.most) == (inf, -inf)
+    for action in ("drop off passenger", "move south (down)", "drop off passenger"):
+        name = next((one for one in world.actions(state) if one == action), world.actions(state)[0])
+        step = world.step(state, name, Random(0))
+        state = step.state
+        assert (state.least, state.most) == (min(paid, default=inf), max(paid, default=-inf))
+        paid.append(step.reward)
 
 
 def test_time_that_is_up_is_said():
@@ -229,9 +266,11 @@ def test_an_error_of_the_environment_s_own_is_told(monkeypatch):
 def test_a_world_whose_copies_are_right_is_searched():
     world = GymnasiumWorld(TIRED)
     assert not world.no_search
-    start = world.start(0)
-    seen = [world.step(start, "action 1", Random(0)).state.seen for _ in range(3)]
-    assert len(set(seen)) == 1
+    starts = [world.start(0) for _ in range(2)]
+    seen = [
+        world.step(start, "action 1", Random(0)).state.seen for start in starts for _ in range(3)
+    ]
+    assert seen == [1] * 6
 
 
 def test_a_world_that_does_nothing_twice_is_played_but_not_searched():
@@ -249,7 +288,7 @@ def test_steps_have_their_own_chance():
     results = []
     for chance in (7, 7, 8, 9, 10):
         env.reset(seed=0)
-        results.append(stepped_again(env, 1, chance)[:2])
+        results.append(Chance().step_again(env, 1, chance)[:2])
     assert [drawn for drawn, _ in results] == [7, 7, 8, 9, 10]
     assert results[0] == results[1]
     assert len({result for _, result in results}) > 1
@@ -262,7 +301,7 @@ def test_chance_is_drawn_once_and_only_where_a_step_needs_it():
         env = gymnasium.make(task)
         env.reset(seed=0)
         seeds.clear()
-        drawn, *_ = stepped(env, 1, lambda: seeds.append(7) or 7)
+        drawn, *_ = Chance().step(env, 1, lambda: seeds.append(7) or 7)
         deepcopy(env)
         assert seeds == expected
         assert drawn == (expected[0] if expected else None)

@@ -1,12 +1,22 @@
 """Domains of this project as environments of Gymnasium."""
 
+import pickle
+from copy import deepcopy
+
 import gymnasium
+import numpy as np
 import pytest
 from any_domain_worlds import AsyncCorridor, Corridor
 from gymnasium.envs import registration
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector.utils import (
+    create_shared_memory,
+    read_from_shared_memory,
+    write_to_shared_memory,
+)
 
 from llm_planning.domain import DomainError
+from llm_planning.environments.bridges import outwards
 from llm_planning.environments.bridges.outwards import register_domains, to_gymnasium
 
 WORLDS = ("Minecraft", "Blocksworld", "Household", "Travel", "Multiplication", "Textgame")
@@ -108,3 +118,89 @@ def test_several_problems_are_no_environment(tmp_path):
         )
     with pytest.raises(DomainError, match="the settings name several problems"):
         gymnasium.make("llm_planning/Blocksworld-v0", pddl=str(tmp_path))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("mode", "chosen"),
+    [
+        ("sync", {}),
+        ("async", {}),
+        ("async", {"shared_memory": False}),
+        ("async", {"copy": False}),
+    ],
+)
+def test_a_vector_of_environments_does_what_each_does(mode, chosen):
+    """The first is solved and begins again by itself; the second tries what is impossible."""
+    name = "llm_planning/Blocksworld-v0"
+    several = gymnasium.make_vec(
+        name, num_envs=2, vectorization_mode=mode, vector_kwargs=chosen, task="hard"
+    )
+    each = [gymnasium.make(name, task="hard") for _ in range(2)]
+    seen, infos = several.reset(seed=3)
+    alone = [env.reset(seed=3 + place) for place, env in enumerate(each)]
+    assert several.observation_space.contains(tuple(seen))
+    ended = begun = False
+    while not begun:
+        assert tuple(seen) == tuple(one for one, *_ in alone)
+        assert list(infos["actions"]) == [info["actions"] for *_, info in alone]
+        begun = ended
+        first = 0 if ended else infos["actions"][0].index(infos["advised"][0])
+        seen, rewards, ends, _, infos = several.step(np.array([first, 511]))
+        alone = [
+            (*env.reset()[:1], 0.0, False, False, {}) if ended and not place else env.step(action)
+            for place, (env, action) in enumerate(zip(each, (first, 511), strict=True))
+        ]
+        if not begun:
+            assert (*rewards,) == tuple(one[1] for one in alone)
+            assert infos["obstacle"][1] == "there is no such action now: see info['actions']"
+        ended = bool(ends[0])
+    assert seen[0] == alone[0][0]
+    several.close()
+    for env in each:
+        env.close()
+
+
+def test_an_observation_that_memory_has_no_room_for(monkeypatch):
+    monkeypatch.setattr(outwards, "MOST_BYTES", 10)
+    texts = outwards.Texts()
+    memory = create_shared_memory(texts, n=1)
+    write_to_shared_memory(texts, 0, "ä" * 5, memory)
+    read = read_from_shared_memory(texts, memory, n=1)
+    assert (read[0], read[:], len(read)) == ("ä" * 5, ("ä" * 5,), 1)
+    kept = deepcopy(read)
+    write_to_shared_memory(texts, 0, "", memory)
+    assert (read[0], kept) == ("", ("ä" * 5,))
+    with pytest.raises(DomainError, match=r"12 bytes, .* room for 10: add vector_kwargs"):
+        write_to_shared_memory(texts, 0, "ä" * 6, memory)
+
+
+def test_the_space_of_texts_is_one():
+    texts = outwards.Texts()
+    for other in (outwards.Texts(), pickle.loads(pickle.dumps(texts)), deepcopy(texts)):
+        assert other == texts
+    assert texts != gymnasium.spaces.Text(5)
+    assert repr(texts) == "Texts()"
+    samples = []
+    for _ in range(2):
+        texts.seed(3)
+        samples.append(texts.sample())
+    assert samples[0] == samples[1]
+    assert samples[0] in texts
+
+
+def test_a_copy_of_an_environment_goes_on_alone():
+    env = gymnasium.make("llm_planning/Minecraft-v0", task="cook-meat")
+    _, info = env.reset(seed=3)
+    twin = deepcopy(env)
+    for _ in range(3):
+        first, second = env.step(info["advised"]), twin.step(info["advised"])
+        assert first[:4] == second[:4]
+        info = first[4]
+    before = env.unwrapped.save()
+    twin.step(info["advised"])
+    assert env.unwrapped.save() == before
+    twin.close()
+    env.step(info["advised"])
+    env.close()
+    env.close()

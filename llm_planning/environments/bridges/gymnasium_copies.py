@@ -11,11 +11,13 @@ longer than a copy, as it does where a level is drawn, a replay begins with a co
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
 from copy import deepcopy
+from functools import partial
 from io import StringIO
+from itertools import cycle
 from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,8 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from llm_planning.domain import DomainError
+from llm_planning.environments.bridges.gymnasium_chance import Chance
 
 if TYPE_CHECKING:
+    from llm_planning.environments.bridges.gymnasium_chance import Result
     from llm_planning.environments.bridges.gymnasium_worlds import Moment
 
 TESTED_STEPS: Final = 10
@@ -35,12 +39,32 @@ NOT_TWICE: Final = (
     "cannot be searched: let a planner act in it, such as react or llm-policy"
 )
 
+FORESEEN: Final = (
+    "draws in a step from a generator that the step itself makes, so that a search would foresee "
+    "its chance: let a planner act in it, such as react or llm-policy"
+)
+
+SIGHT_STARTS: Final = 256
+"""Starts among which equal observations are looked for."""
+
+SIGHT_MEMBERS, SIGHT_STEPS, SIGHT_BUDGET = 8, 24, 4000
+"""How many pasts are compared at a time, by how many steps, and how many steps are taken in all."""
+
+SIGHT_CHANCES: Final = (0, 0, 1, 2, 0, 3, 1, 5)
+"""First steps whose chance differs, in one comparison after the other."""
+
+SIGHT_SECONDS: Final = 2.0
+"""When a slow environment is compared no more."""
+
 _TESTED_STARTS = 2
 _TIMES = 3
 _FREE = 64
 
 Taken: TypeAlias = "tuple[int, int]"
 """An action's number, and the seed of its chance."""
+
+Told: TypeAlias = "Callable[[Any, Any], str]"
+"""What the agent is told, of an environment and an observation."""
 
 
 class Kept:
@@ -73,6 +97,7 @@ class Copies:
         replays: whether an environment that is reset and stepped again does the same.
         copies: whether a copy does.
         error: what the environment itself raised in one of these steps; None if nothing.
+        chance: what its steps draw.
     """
 
     def __init__(self, first: Any) -> None:
@@ -81,8 +106,11 @@ class Copies:
         self._starts: dict[int, Any] = {}
         self._copies_starts = False
         self.error: Exception | None = None
+        self.chance = Chance()
+        self._watch()
+        self.replays = True
         self.replays = self._agrees(self._in_a_replay)
-        self.copies = self._agrees(_in_a_copy)
+        self.copies = self._agrees(self._in_a_copy)
         if self.replays and self.copies:
             self._copies_starts = _seconds(lambda: deepcopy(first)) < _seconds(
                 lambda: self.begin(0)
@@ -95,17 +123,95 @@ class Copies:
 
     def begin(self, seed: int) -> tuple[Kept, Any, Mapping[str, Any]]:
         """An environment after its reset, the observation and the information."""
-        env = self._free.pop() if self._free else deepcopy(self._first)
+        env = self._unused()
         # Some worlds print how they come about.
         with redirect_stdout(StringIO()):
-            seen, info = env.reset(seed=seed)
-        return self.keep(env), seen, info
+            seen, info = self.chance.reset(env, seed)
+        return Kept(env, self._free), seen, info
 
-    def keep(self, env: Any) -> Kept:
-        """The environment of a new state."""
-        return Kept(env, self._free)
+    def step(self, state: Moment, number: int, rng: Random) -> tuple[Kept, Result]:
+        """Steps from a state: the environment of the next one, and the result; see `Chance.step`.
 
-    def to_step(self, state: Moment) -> Any:
+        Raises:
+            DomainError: the state was left before, and replays and copies are both wrong.
+        """
+        was_careful = self.chance.is_careful
+        env = self._to_step(state)
+        result = self.chance.step(env, number, lambda: rng.getrandbits(63))
+        if self.agree and self.chance.is_careful is not was_careful:
+            # What this step has drawn was not its own chance, so it is taken again.
+            env = self._to_step(state)
+            result = self.chance.step(env, number, lambda: rng.getrandbits(63))
+        return Kept(env, self._free), result
+
+    def hide(self, told: Told) -> bool:
+        """Whether equal pasts are seen to go on differently by equal actions and equal chance.
+
+        A past is what the agent saw since the start, and what it did. Starts that look alike are
+        compared, and what chance may have changed unseen in the first steps. A world that shows
+        its whole state is never found. One that hides something may not be, where no two starts
+        look alike or what is hidden shows late.
+
+        Args:
+            told: see `Told`.
+        """
+        begun, taken = perf_counter(), 0
+        alike = defaultdict[Hashable, list[int]](list)
+        with suppress(Exception), redirect_stdout(StringIO()):
+            for seed in range(SIGHT_STARTS):
+                if perf_counter() - begun < SIGHT_SECONDS / 2:
+                    alike[self._past(seed)].append(seed)
+            groups = sorted(alike.values(), key=len, reverse=True)
+            for walk, differing in enumerate(cycle(SIGHT_CHANCES)):
+                if taken >= SIGHT_BUDGET or perf_counter() - begun > SIGHT_SECONDS:
+                    break
+                if not (several := [group for group in groups if len(group) > 1 or differing]):
+                    continue
+                group = several[walk % len(several)]
+                seeds = [group[member % len(group)] for member in range(SIGHT_MEMBERS)]
+                pasts = partial(self._pasts, seeds, walk, differing)
+                taken += sum(map(len, found := pasts()))
+                # To tell a state often takes as long as many steps.
+                if _differ(found, differing) and _differ(pasts(told), differing):
+                    return True
+        return False
+
+    def _pasts(
+        self, seeds: Sequence[int], walk: int, differing: int, told: Told | None = None
+    ) -> list[tuple[Hashable, ...]]:
+        """What is seen from some starts by equal actions; the first chances are each one's own."""
+        pasts = []
+        for member, seed in enumerate(seeds):
+            draws, own = Random(f"sight {walk}"), Random(f"sight {walk} {member}")
+            steps = [(draws.random(), draws.getrandbits(63)) for _ in range(SIGHT_STEPS)]
+            steps[:differing] = [(place, own.getrandbits(63)) for place, _ in steps[:differing]]
+            pasts.append(self._past(seed, steps, told))
+        return pasts
+
+    def _past(
+        self, seed: int, steps: Sequence[tuple[float, int]] = (), told: Told | None = None
+    ) -> tuple[Hashable, ...]:
+        """What is seen from a start on, by actions that are a share of the possible ones."""
+        env = self._unused()
+        first, many = int(env.action_space.start), int(env.action_space.n)
+        seen, info = self.chance.reset(env, seed)
+        past: list[Hashable] = [(frozen(seen), mask_of(info), told and told(env, seen))]
+        for place, chance in steps:
+            numbers = [number for number, possible in enumerate(mask_of(info)) if possible]
+            numbers = numbers or list(range(many))
+            number = first + numbers[int(place * len(numbers))]
+            _, seen, *paid, info = self.chance.step_again(env, number, chance)
+            past.append((frozen(seen), mask_of(info), told and told(env, seen), *paid))
+            if any(paid[1:]):
+                break
+        self._free.append(env)
+        return tuple(past)
+
+    def _unused(self) -> Any:
+        """An environment that nobody needs, to be reset; a used one only where that is as good."""
+        return self._free.pop() if self.replays and self._free else deepcopy(self._first)
+
+    def _to_step(self, state: Moment) -> Any:
         """An environment at this moment that nobody else has.
 
         Raises:
@@ -134,7 +240,7 @@ class Copies:
     def _at(self, seed: int, taken: Sequence[Taken]) -> tuple[Any, Any]:
         """An environment after these steps, and the result of the last."""
         env = self._start(seed)
-        results = [stepped_again(env, *step) for step in taken]
+        results = [self.chance.step_again(env, *step) for step in taken]
         return env, results[-1] if results else None
 
     def _start(self, seed: int) -> Any:
@@ -146,13 +252,19 @@ class Copies:
             self._starts[seed] = deepcopy(env)
         return env
 
+    def _watch(self) -> None:
+        """Finds out what steps draw; what fails here fails again, where it is told."""
+        with suppress(Exception), redirect_stdout(StringIO()):
+            for seed in range(_TESTED_STARTS):
+                self.chance.watch(deepcopy(self._first), seed)
+
     def _agrees(self, again: Callable[[Any, int, Sequence[Taken]], Any]) -> bool:
         """Whether the last of some steps ends in `again` as it ends in the original."""
         try:
             for seed in range(_TESTED_STARTS):
                 draws, env = Random(f"copies {seed}"), deepcopy(self._first)
                 with redirect_stdout(StringIO()):
-                    env.reset(seed=seed)
+                    self.chance.reset(env, seed)
                 space, taken = env.action_space, list[Taken]()
                 for _ in range(TESTED_STEPS):
                     number = int(space.start) + draws.randrange(int(space.n))
@@ -173,7 +285,7 @@ class Copies:
     def _original(self, env: Any, step: Taken) -> Any:
         """The result of a step that is no repetition; keeps its error."""
         try:
-            return stepped_again(env, *step)
+            return self.chance.step_again(env, *step)
         except Exception as error:
             self.error = error
             raise
@@ -184,51 +296,10 @@ class Copies:
         self._free.append(env)
         return result
 
-
-class _Chance:
-    """The random generator of one step, which is seeded when it is first used."""
-
-    def __init__(self, seed: Callable[[], int]) -> None:
-        self.drawn: int | None = None
-        self._seed = seed
-        self._generator: Any = None
-
-    def __getattr__(self, name: str) -> Any:
-        if self._generator is None:
-            self.drawn = self._seed()
-            self._generator = _generator(self.drawn)
-        return getattr(self._generator, name)
-
-
-def _generator(seed: int) -> Any:
-    return np.random.Generator(np.random.PCG64(seed))
-
-
-def stepped(
-    env: Any, number: int, seed: Callable[[], int]
-) -> tuple[int | None, Any, float, bool, bool, Any]:
-    """Steps an environment with chance of its own.
-
-    Args:
-        seed: gives the seed of chance; it is asked once, and only if the step draws.
-
-    Returns:
-        The seed, or None if nothing was drawn; the observation, the reward, whether the episode
-        terminated, whether it was truncated, and the information.
-    """
-    chance = _Chance(seed)
-    env.unwrapped.np_random = chance
-    seen, reward, terminated, truncated, info = env.step(number)
-    # Whoever copies the environment would have the chance drawn.
-    env.unwrapped.np_random = _generator(0)
-    return chance.drawn, seen, float(reward), bool(terminated), bool(truncated), info
-
-
-def stepped_again(
-    env: Any, number: int, chance: int
-) -> tuple[int | None, Any, float, bool, bool, Any]:
-    """Steps an environment with chance that is known; see `stepped`."""
-    return stepped(env, number, lambda: chance)
+    def _in_a_copy(self, env: Any, _seed: int, taken: Sequence[Taken]) -> Any:
+        # The first copy must not change what the second one is made of.
+        self.chance.step_again(deepcopy(env), *taken[-1])
+        return self.chance.step_again(deepcopy(env), *taken[-1])
 
 
 def same(first: Any, second: Any) -> bool:
@@ -240,6 +311,29 @@ def same(first: Any, second: Any) -> bool:
     return bool(np.array_equal(first, second))
 
 
+def _differ(pasts: Sequence[tuple[Hashable, ...]], differing: int) -> bool:
+    """Whether two of them begin alike, up to the chance that differs, and do not end alike."""
+    after: dict[Hashable, Hashable] = {}
+    begun = differing + 1
+    return any(past[begun:] != after.setdefault(past[:begun], past[begun:]) for past in pasts)
+
+
+def frozen(seen: Any) -> Hashable:
+    """An observation as a key: equal ones are equal, arrays included."""
+    if isinstance(seen, Mapping):
+        return tuple((key, frozen(value)) for key, value in seen.items())
+    if isinstance(seen, tuple | list):
+        return tuple(map(frozen, seen))
+    if isinstance(seen, np.ndarray):
+        return frozen(seen.tolist()) if seen.dtype.hasobject else seen.tobytes()
+    return frozenset(map(frozen, seen)) if isinstance(seen, set) else seen
+
+
+def mask_of(info: Mapping[str, Any]) -> tuple[bool, ...]:
+    """Which actions are possible; empty if all are."""
+    return tuple(map(bool, info.get("action_mask", ())))
+
+
 def _seconds(do: Callable[[], object]) -> float:
     """How long something takes, the least of some times."""
     times = []
@@ -248,9 +342,3 @@ def _seconds(do: Callable[[], object]) -> float:
         do()
         times.append(perf_counter() - begun)
     return min(times)
-
-
-def _in_a_copy(env: Any, _seed: int, taken: Sequence[Taken]) -> Any:
-    # The first copy must not change what the second one is made of.
-    stepped_again(deepcopy(env), *taken[-1])
-    return stepped_again(deepcopy(env), *taken[-1])

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from llm_planning.environments.bridges.gymnasium_copies import stepped_again
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -115,7 +113,7 @@ class MissionBot:
             bot = BabyAIBot(env)
             advised = bot.replan()
             for number, chance in taken:
-                stepped_again(env, number, chance)
+                self._copies.chance.step_again(env, number, chance)
                 advised = bot.replan(number)
         except Exception:
             # It asserts what it takes for granted, and raises an error of its own for boxes.

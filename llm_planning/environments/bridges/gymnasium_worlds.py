@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import EnumType
@@ -17,6 +17,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from inspect import getdoc
 from io import StringIO
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -24,7 +25,14 @@ import numpy as np
 
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.bridges.grids import grid_text
-from llm_planning.environments.bridges.gymnasium_copies import NOT_TWICE, Copies, stepped
+from llm_planning.environments.bridges.gymnasium_chance import restored, shared_generators
+from llm_planning.environments.bridges.gymnasium_copies import (
+    FORESEEN,
+    NOT_TWICE,
+    Copies,
+    frozen,
+    mask_of,
+)
 from llm_planning.environments.bridges.gymnasium_teachers import teacher_of
 from llm_planning.environments.bridges.own_words import BridgeSettings, Sight, sees_too_much
 from llm_planning.names import remedy
@@ -72,7 +80,8 @@ class Moment:
         total: the return so far.
         ended: `terminated`, `truncated`, or empty while the episode lasts.
         gained: the last reward.
-        costly: whether a reward before the last one was below 0.
+        least: the least of the rewards before the last one; infinite if there was none.
+        most: the greatest of them; minus infinity if there was none.
     """
 
     past: tuple[tuple[int, int], ...] = field(repr=False)
@@ -82,7 +91,8 @@ class Moment:
     total: float = field(default=0.0, compare=False)
     ended: str = field(default="", compare=False)
     gained: float = field(default=0.0, compare=False)
-    costly: bool = field(default=False, compare=False)
+    least: float = field(default=inf, compare=False)
+    most: float = field(default=-inf, compare=False)
 
 
 class GymnasiumWorld(Domain[Moment, str]):
@@ -116,15 +126,20 @@ class GymnasiumWorld(Domain[Moment, str]):
             self.no_search = (
                 f"{task} cannot be searched, as its step raises {describe_error(error)}"
             )
-        if self._partial and sight == "own" and not self.no_search:
-            self.no_search = sees_too_much(task, "shows its agent a part of the world")
+        if not self.no_search and self._copies.chance.foreseen:
+            self.no_search = f"{task} {FORESEEN}"
+        if sight == "own" and not self.no_search:
+            if self._partial:
+                self.no_search = sees_too_much(task, "shows its agent a part of the world")
+            elif self._copies.hide(partial(_text, whole=False)):
+                self.no_search = sees_too_much(task, "hides from its agent how it goes on")
         if (teacher := teacher_of(self._env, self._copies)) is not None:
             self.advise = partial(self._advised, teacher)
 
     def start(self, seed: int) -> Moment:
         """s_0: the environment after `reset(seed=seed)`."""
         kept, seen, info = self._copies.begin(seed)
-        return Moment(((seed, 0),), kept, seen, _mask(info))
+        return Moment(((seed, 0),), kept, seen, mask_of(info))
 
     def describe(self, state: Moment) -> str:
         """All of the state, in a grid or in the environment's own words, if it has such."""
@@ -160,22 +175,29 @@ class GymnasiumWorld(Domain[Moment, str]):
             after,
             reward=after.gained,
             done=bool(after.ended),
-            observation=(_frozen(after.seen), whole) if drawn else None,
+            observation=(frozen(after.seen), whole) if drawn else None,
             text="Time is up." if after.ended == "truncated" else "",
         )
 
     def success(self, state: Moment) -> bool | None:
         """What the authors define: the return reaches their threshold, or the end is rewarded.
 
-        Nothing tells where each step costs and there is no threshold.
+        Without a threshold, nothing tells where each step is paid, for then the last one is, too;
+        where a step before was paid more than the end; and where steps cost and the end does not
+        pay.
         """
         if not state.ended:
             return False
         if self._threshold is not None:
             return bool(state.total >= self._threshold)
+        # Where the first step ends the episode, other episodes tell.
+        least = state.least if state.least < inf else self._copies.chance.least
+        is_paid = 0 < least < inf
         if state.ended == "truncated":
-            return False
-        return None if state.costly and state.gained <= 0 else state.gained > 0
+            return None if is_paid else False
+        if state.gained > 0:
+            return None if is_paid or state.gained < state.most else True
+        return None if least < 0 else False
 
     async def _advised(self, teacher: Teacher, state: Moment) -> Sequence[str]:
         number = None if state.ended else teacher.number(state)
@@ -183,19 +205,19 @@ class GymnasiumWorld(Domain[Moment, str]):
 
     def _taken(self, state: Moment, number: int, rng: Random) -> tuple[Moment, bool]:
         """The moment after an action, and whether the environment drew anything."""
-        env = self._copies.to_step(state)
-        chance, seen, reward, terminated, truncated, info = stepped(
-            env, number, lambda: rng.getrandbits(63)
+        kept, (chance, seen, reward, terminated, truncated, info) = self._copies.step(
+            state, number, rng
         )
         after = Moment(
             (*state.past, (number, _NO_CHANCE if chance is None else chance)),
-            self._copies.keep(env),
+            kept,
             seen,
-            _mask(info),
+            mask_of(info),
             total=state.total + reward,
             ended="terminated" if terminated else "truncated" if truncated else "",
             gained=reward,
-            costly=state.costly or state.gained < 0,
+            least=min(state.least, state.gained) if len(state.past) > 1 else inf,
+            most=max(state.most, state.gained) if len(state.past) > 1 else -inf,
         )
         return after, chance is not None
 
@@ -234,7 +256,7 @@ def _made(task: str) -> Any:
             env = gymnasium.make(task, disable_env_checker=True)
             if "ansi" in env.metadata.get("render_modes", ()):
                 env = gymnasium.make(task, disable_env_checker=True, render_mode="ansi")
-            with redirect_stdout(StringIO()):
+            with redirect_stdout(StringIO()), restored(shared_generators()):
                 env.reset(seed=0)
         except Exception as error:
             first = str(error).strip().partition("\n")[0]
@@ -245,18 +267,6 @@ def _made(task: str) -> Any:
             "with a Discrete action space are domains"
         )
     return env
-
-
-def _mask(info: Mapping[str, Any]) -> tuple[bool, ...]:
-    return tuple(map(bool, info.get("action_mask", ())))
-
-
-def _frozen(seen: Any) -> Hashable:
-    if isinstance(seen, Mapping):
-        return tuple((key, _frozen(value)) for key, value in seen.items())
-    if isinstance(seen, tuple):
-        return tuple(map(_frozen, seen))
-    return seen.tobytes() if isinstance(seen, np.ndarray) else seen
 
 
 def _named_actions(env: Any) -> dict[str, int]:

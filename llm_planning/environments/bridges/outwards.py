@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import multiprocessing
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from copy import deepcopy
+from ctypes import c_char, c_uint32
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 import gymnasium
 import numpy as np
+from gymnasium.vector.utils import (
+    create_shared_memory,
+    read_from_shared_memory,
+    write_to_shared_memory,
+)
 
 from llm_planning.domain import Advises, Domain, DomainError
 from llm_planning.domain_calls import is_won, observed, settled
@@ -21,12 +30,13 @@ from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.specs import check_task
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llm_planning.domain import Soon, T
 
 MOST_ACTIONS: Final = 512
 """Actions that an environment numbers; a state with more is refused."""
+
+MOST_BYTES: Final = 1 << 16
+"""Room for an observation in the memory that the processes of a vector share."""
 
 
 class Texts(gymnasium.Space[str]):  # type: ignore[misc]
@@ -47,6 +57,67 @@ class Texts(gymnasium.Space[str]):  # type: ignore[misc]
     def contains(self, x: Any) -> bool:
         """Whether this is a text."""
         return isinstance(x, str)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Texts)
+
+    def __hash__(self) -> int:
+        return hash(Texts)
+
+    def __repr__(self) -> str:
+        return "Texts()"
+
+
+class SharedTexts(Sequence[str]):
+    """The texts of a vector of environments in other processes, as they are now.
+
+    A copy has them as they were.
+
+    Args:
+        memory: for each text its length in bytes, and room for `MOST_BYTES` of UTF-8.
+    """
+
+    def __init__(self, memory: Sequence[tuple[Any, Any]]) -> None:
+        self._memory = memory
+
+    def __len__(self) -> int:
+        return len(self._memory)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        length, room = self._memory[index]
+        return bytes(room[: length.value]).decode()
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> tuple[str, ...]:
+        return tuple(self)
+
+
+@create_shared_memory.register(Texts)  # type: ignore[untyped-decorator]
+def _room_for_texts(_space: Texts, n: int = 1, ctx: Any = multiprocessing) -> Any:
+    return [(ctx.Value(c_uint32), ctx.Array(c_char, MOST_BYTES)) for _ in range(n)]
+
+
+@read_from_shared_memory.register(Texts)  # type: ignore[untyped-decorator]
+def _shared_texts(_space: Texts, shared_memory: Any, n: int = 1) -> SharedTexts:  # noqa: ARG001
+    return SharedTexts(shared_memory)
+
+
+@write_to_shared_memory.register(Texts)  # type: ignore[untyped-decorator]
+def _share_text(_space: Texts, index: int, value: str, shared_memory: Any) -> None:
+    written = value.encode()
+    if len(written) > MOST_BYTES:
+        raise DomainError(
+            f"an observation has {len(written)} bytes, and shared memory has room for {MOST_BYTES}:"
+            " add vector_kwargs={'shared_memory': False}"
+        )
+    length, room = shared_memory[index]
+    room[: len(written)] = written
+    length.value = len(written)
 
 
 class Saved(NamedTuple):
@@ -95,7 +166,7 @@ class DomainEnvironment(gymnasium.Env[str, "int | str"]):  # type: ignore[misc]
         self.action_space = gymnasium.spaces.Discrete(most)
         self.observation_space = Texts()
         self._runner = runner or asyncio.Runner()
-        self._opened = opened or AsyncExitStack()
+        self._opened: AsyncExitStack | None = opened or AsyncExitStack()
         self._state: Any = None
         self._actions: dict[str, Any] = {}
         self._ended = True
@@ -140,10 +211,27 @@ class DomainEnvironment(gymnasium.Env[str, "int | str"]):  # type: ignore[misc]
             return None
         return str(self._now(self.domain.describe(self._state)))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> DomainEnvironment:
+        """This moment in an environment of its own; the domain is closed with the original."""
+        twin = DomainEnvironment(
+            self.domain,
+            most=int(self.action_space.n),
+            render_mode=self.render_mode,
+            runner=self._runner,
+        )
+        twin._opened = None
+        twin.spec = self.spec
+        twin._np_random = deepcopy(self._np_random, memo)
+        twin._np_random_seed = self._np_random_seed
+        twin._state, twin._actions, twin._ended = self._state, self._actions, self._ended
+        return twin
+
     def close(self) -> None:
         """Closes the domain."""
-        self._runner.run(self._opened.aclose())
-        self._runner.close()
+        if self._opened is not None:
+            self._runner.run(self._opened.aclose())
+            self._runner.close()
+        self._opened = None
 
     def _seen(self) -> str:
         return str(self._runner.run(observed(self.domain, self._state)))

@@ -1,0 +1,349 @@
+"""The chance of an environment of Gymnasium: whatever a step draws comes from the step's own seed.
+
+An environment should draw from `np_random`, and that is replaced before each step. Many draw from a
+generator of their own, or from those that all of Python shares. A copy and a replay repeat such
+draws, so a search would foresee them. They are looked for when a world is opened, and now and then
+later; where there are some, each of them is seeded before each step and given back as it was.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import random
+import sys
+from contextlib import contextmanager
+from copy import deepcopy
+from math import inf
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from llm_planning.repeatable import elsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+WATCHED_STEPS, LOOKED_AT = 100, 10
+"""Steps of an episode that is watched; after each of the first ones, new generators are sought."""
+
+MOST_OBJECTS: Final = 20_000
+"""Parts of an environment among which its generators are looked for."""
+
+LOOKS_EVERY: Final = 50_000
+"""Steps after which generators are looked for again."""
+
+Result: TypeAlias = "tuple[int | None, Any, float, bool, bool, Mapping[str, Any]]"
+"""The seed of a step's chance, or None if nothing was drawn; the observation, the reward, whether
+the episode terminated, whether it was truncated, and the information."""
+
+_PYTHON: Any = random.random.__self__  # type: ignore[attr-defined]
+_NUMPY: Any = np.random.random.__self__  # type: ignore[attr-defined]
+_SHARED = {id(_PYTHON), id(_NUMPY), id(_NUMPY._bit_generator)}
+_PLAIN = (int, float, str, bytes, bool, complex, type(None), range, np.generic, ModuleType, type)
+_HELD = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+
+
+class Chance:
+    """Gives the steps of an environment their chance.
+
+    Attributes:
+        own: whether the environment has generators beside `np_random`.
+        shared: the generators that it draws from and all of Python shares.
+        foreseen: whether a step makes a generator and draws nothing for its seed, so that nobody
+            can give it chance.
+        least: the least reward of a step that ended nothing, among those that were watched.
+    """
+
+    def __init__(self) -> None:
+        self.own = self.foreseen = False
+        self.shared: list[Any] = []
+        self.least = inf
+        self._steps = 0
+
+    def watch(self, env: Any, seed: int) -> None:
+        """Finds out by an episode what an environment draws from."""
+        draws, space = random.Random(f"chance {seed}"), env.action_space
+        with restored(shared_generators()), self._noticed(env):
+            self.reset(env, seed)
+        env.unwrapped.np_random = _generator(0)
+        with restored(shared_generators()), self._noticed(env):
+            for taken in range(WATCHED_STEPS):
+                known = _known(env) if taken < LOOKED_AT else None
+                number = int(space.start) + draws.randrange(int(space.n))
+                drawn, _, reward, *ended, _ = self.step(env, number, lambda: draws.getrandbits(63))
+                if known is not None and drawn is None and not known.issuperset(_known(env)):
+                    self.foreseen = True
+                if any(ended):
+                    break
+                self.least = min(self.least, reward)
+
+    def reset(self, env: Any, seed: int) -> tuple[Any, Mapping[str, Any]]:
+        """Resets an environment; the seed is that of all chance, also where it is not asked for."""
+        inner = env.unwrapped
+        inner.np_random = _Chance(lambda: seed)
+        if not self.is_careful:
+            before = elsewhere()
+            seen, info = env.reset(seed=seed)
+            self._compare(before)
+        if self.is_careful:
+            with self._seeded(env, seed):
+                seen, info = env.reset(seed=seed)
+        if isinstance(vars(inner).get("_np_random"), _Chance):
+            inner.np_random = _generator(seed)
+        return _kept(seen), info
+
+    @property
+    def is_careful(self) -> bool:
+        """Whether something beside `np_random` is seeded."""
+        return self.own or bool(self.shared)
+
+    def step(self, env: Any, number: int, seed: Callable[[], int]) -> Result:
+        """Steps an environment with chance of its own.
+
+        Args:
+            env: it should be replaced if this step finds out what is drawn from beside `np_random`.
+            number: the action's.
+            seed: gives the seed of chance. It is asked once, and only if the step draws or
+                something beside `np_random` is seeded.
+        """
+        inner = env.unwrapped
+        idle, chance = inner.np_random, _Chance(seed)
+        inner.np_random = chance
+        self._steps += 1
+        if self.own or self.shared:
+            with self._seeded(env, chance.known()) as is_moved:
+                seen, reward, terminated, truncated, info = env.step(number)
+                drawn = chance.drawn if chance.is_used or is_moved() else None
+        else:
+            before = elsewhere()
+            if self._steps % LOOKS_EVERY:
+                seen, reward, terminated, truncated, info = env.step(number)
+            else:
+                with self._noticed(env):
+                    seen, reward, terminated, truncated, info = env.step(number)
+            if before != elsewhere():
+                self._compare(before)
+            drawn = chance.drawn
+        # Whoever copies the environment would have the chance drawn.
+        if inner.np_random is not chance and drawn is None:
+            self.foreseen = True
+        inner.np_random = idle
+        return drawn, _kept(seen), float(reward), bool(terminated), bool(truncated), info
+
+    def step_again(self, env: Any, number: int, chance: int) -> Result:
+        """Steps an environment with chance that is known; see `step`."""
+        return self.step(env, number, lambda: chance)
+
+    def _compare(self, before: tuple[int, int]) -> None:
+        """Notes the shared generators that have gone on since they were at these places."""
+        for source, place, now in zip((_PYTHON, _NUMPY), before, elsewhere(), strict=True):
+            if place != now and source not in self.shared:
+                self.shared.append(source)
+
+    @contextmanager
+    def _noticed(self, env: Any) -> Iterator[None]:
+        """Finds out whether what is done meanwhile moves other generators."""
+        torch = [one for one in shared_generators() if one not in (_PYTHON, _NUMPY)]
+        sources = [*generators_in(env), *torch]
+        before = list(map(_stamp, sources))
+        yield
+        for source, stamp in zip(sources, before, strict=True):
+            if _stamp(source) == stamp:
+                continue
+            if source not in torch:
+                self.own = True
+            elif source not in self.shared:
+                self.shared.append(source)
+
+    @contextmanager
+    def _seeded(self, env: Any, seed: int) -> Iterator[Callable[[], bool]]:
+        """Seeds what an environment draws from beside `np_random`, and gives it back as it was.
+
+        Yields:
+            Whether anything was drawn so far.
+        """
+        draws = random.Random(seed)
+        sources = [*(generators_in(env) if self.own else ()), *self.shared]
+        with restored(sources):
+            for source in sources:
+                _seed(source, draws.getrandbits(63))
+            begun = list(map(_stamp, sources))
+            yield lambda: begun != list(map(_stamp, sources))
+
+
+def _kept(seen: Any) -> Any:
+    """An observation for ever: some environments return what their next step changes."""
+    if type(seen) is np.ndarray and not seen.dtype.hasobject:
+        return seen.copy()  # some twenty times as fast
+    return seen if isinstance(seen, np.generic) else deepcopy(seen)
+
+
+class _Chance:
+    """The random generator of one step, which is seeded when it is first used."""
+
+    def __init__(self, seed: Callable[[], int]) -> None:
+        self.drawn: int | None = None
+        self.is_used = False
+        self._seed = seed
+        self._generator: Any = None
+
+    def known(self) -> int:
+        """The seed, which is asked for now."""
+        if self.drawn is None:
+            self.drawn = self._seed()
+        return self.drawn
+
+    def __getattr__(self, name: str) -> Any:
+        if self._generator is None:
+            self.is_used = True
+            self._generator = _generator(self.known())
+        return getattr(self._generator, name)
+
+
+def generators_in(env: Any) -> list[Any]:
+    """The generators that an environment can reach, beside its `np_random` and shared ones.
+
+    Returns:
+        Each once, in the order of their distance: its own, those that its objects' methods and
+        functions hold, and those of its classes and of the modules that define them.
+    """
+    found: dict[int, Any] = {}
+    known: dict[int, Any] = {}
+    kinds: set[type | str] = set()
+    level: list[Any] = [env]
+    usual = vars(env.unwrapped).get("_np_random")
+    while level and len(known) < MOST_OBJECTS:
+        parts: list[Any] = []
+        for thing in level:
+            if isinstance(thing, _PLAIN) or id(thing) in known:
+                continue
+            known[id(thing)] = thing
+            if thing is usual or isinstance(thing, _Chance):
+                continue
+            if _is_generator(thing):
+                source = thing.bit_generator if isinstance(thing, np.random.Generator) else thing
+                found[id(source)] = source
+            elif isinstance(thing, FunctionType):
+                parts += (thing.__closure__, thing.__defaults__, thing.__kwdefaults__)
+            elif isinstance(thing, np.ndarray):
+                parts += thing.ravel().tolist() if thing.dtype.hasobject else ()
+            else:
+                parts += gc.get_referents(thing)
+                for kind in () if type(thing) in kinds else type(thing).__mro__:
+                    module = kind.__module__
+                    if kind not in kinds and module.partition(".")[0] not in _WITHOUT:
+                        parts += _held(vars(kind))
+                        if module not in kinds:
+                            parts += filter(_is_generator, _held(vars(sys.modules[module])))
+                    kinds.update((kind, module))
+        level = parts
+    return [source for key, source in found.items() if key not in _SHARED]
+
+
+_WITHOUT = {"builtins", "collections", "dataclasses", "gymnasium", "numpy", "random", "typing"}
+"""Packages whose classes and modules hold no generator."""
+
+
+def _known(env: Any) -> set[int]:
+    return set(map(id, generators_in(env)))
+
+
+def _held(names: Mapping[str, Any]) -> list[Any]:
+    """Of what has a name: generators, those whose methods these are, and lists of things."""
+    held = [
+        (name, value.__self__ if isinstance(value, _METHODS) else value)
+        for name, value in names.items()
+        if isinstance(value, _HOLDING) or _is_generator(value)
+    ]
+    return [
+        owner
+        for name, owner in held
+        if _is_generator(owner) or (isinstance(owner, _LISTS) and not name.startswith("__"))
+    ]
+
+
+_METHODS = (BuiltinMethodType, MethodType)
+_LISTS = (list, tuple, dict)
+_HOLDING = (*_METHODS, *_LISTS)
+
+
+def _is_generator(thing: Any) -> bool:
+    if isinstance(thing, _HELD):
+        # Nobody can seed the generator of the operating system.
+        return not isinstance(thing, random.SystemRandom)
+    return type(thing).__name__ == "Generator" and type(thing).__module__.startswith("torch")
+
+
+def shared_generators() -> list[Any]:
+    """The generators that all of Python shares; PyTorch's if somebody has imported it."""
+    torch = sys.modules.get("torch")
+    return [_PYTHON, _NUMPY, *([torch.default_generator] if torch else [])]
+
+
+@contextmanager
+def restored(sources: Sequence[Any]) -> Iterator[None]:
+    """Gives generators back as they were."""
+    before = list(map(_state, sources))
+    try:
+        yield
+    finally:
+        for source, state in zip(sources, before, strict=True):
+            _restore(source, state)
+
+
+def _stamp(source: Any) -> Any:
+    """Something that is another one as soon as a generator is drawn from."""
+    if source is _PYTHON:
+        return elsewhere()[0]
+    if source is _NUMPY:
+        return elsewhere()[1]
+    state = _state(source)
+    if isinstance(source, random.Random):
+        return state
+    # A tensor of PyTorch is pickled with its address.
+    return pickle.dumps(state if isinstance(state, dict) else state.numpy())
+
+
+def _state(source: Any) -> Any:
+    if isinstance(source, random.Random):
+        return source.getstate()
+    if isinstance(source, np.random.BitGenerator):
+        return source.state
+    if isinstance(source, np.random.RandomState):
+        return source.get_state(legacy=False)
+    return source.get_state()
+
+
+def _restore(source: Any, state: Any) -> None:
+    if isinstance(source, random.Random):
+        source.setstate(state)
+    elif isinstance(source, np.random.BitGenerator):
+        source.state = state
+    else:
+        source.set_state(state)
+
+
+def _seed(source: Any, seed: int) -> None:
+    if isinstance(source, random.Random):
+        source.seed(seed)
+    elif isinstance(source, np.random.BitGenerator):
+        source.state = type(source)(seed).state
+    elif isinstance(source, np.random.RandomState):
+        _seed_random_state(source, seed)
+    else:
+        source.manual_seed(seed)
+
+
+def _seed_random_state(source: Any, seed: int) -> None:
+    name = source.get_state(legacy=False)["bit_generator"]
+    if name == "MT19937":
+        source.seed(seed % (1 << 32))
+    else:
+        state = getattr(np.random, name)(seed).state
+        source.set_state({**state, "has_gauss": 0, "gauss": 0.0})
+
+
+def _generator(seed: int) -> Any:
+    return np.random.Generator(np.random.PCG64(seed))
