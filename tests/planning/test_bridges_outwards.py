@@ -15,7 +15,7 @@ from gymnasium.vector.utils import (
     write_to_shared_memory,
 )
 
-from llm_planning.domain import DomainError
+from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.bridges import outwards
 from llm_planning.environments.bridges.outwards import register_domains, to_gymnasium
 
@@ -204,3 +204,35 @@ def test_a_copy_of_an_environment_goes_on_alone():
     env.step(info["advised"])
     env.close()
     env.close()
+
+
+def test_an_environment_ends_where_the_goal_is_reached_and_states_stay():
+    class Steps(Domain):
+        goal = "Stand on step 2."
+
+        def start(self, seed):
+            return {"at": 0}
+
+        def describe(self, state):
+            return f"step {state['at']}"
+
+        def actions(self, state):
+            return ["up", "jump"]
+
+        def step(self, state, action, rng):
+            if action == "up":
+                return Step({"at": state["at"] + 1}, reward=0.5)
+            state["at"] += 2
+            return Step(state)
+
+        def success(self, state):
+            return state["at"] == 2
+
+    env = to_gymnasium(Steps())
+    env.reset(seed=0)
+    assert env.step("up")[2] is False
+    _, reward, ended, _, info = env.step("up")
+    assert (reward, ended, info["success"]) == (0.5, True, True)
+    env.reset(seed=0)
+    with pytest.raises(DomainError, match=r"^Steps\.step changed the state"):
+        env.step("jump")

@@ -25,7 +25,7 @@ from gymnasium.vector.utils import (
 )
 
 from llm_planning.domain import Advises, Domain, DomainError
-from llm_planning.domain_calls import is_won, observed, settled
+from llm_planning.domain_calls import is_won, observed, settled, started, stepped
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.specs import check_task
 
@@ -177,7 +177,7 @@ class DomainEnvironment(gymnasium.Env[str, "int | str"]):  # type: ignore[misc]
         """Begins an episode; the seed is that of the domain's start, and of all chance."""
         super().reset(seed=seed, options=dict(options or {}))
         begun = int(self.np_random.integers(1 << 31)) if seed is None else seed
-        self._state, self._ended = self._now(self.domain.start(begun)), False
+        self._state, self._ended = self._runner.run(started(self.domain, begun)), False
         return self._seen(), self._info("", None)
 
     def step(self, action: int | str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -189,7 +189,7 @@ class DomainEnvironment(gymnasium.Env[str, "int | str"]):  # type: ignore[misc]
             obstacle = "there is no such action now: see info['actions']"
             return self._seen(), 0.0, self._ended, False, self._info("", obstacle)
         rng = Random(int(self.np_random.integers(1 << 62)))
-        step = self._now(self.domain.step(self._state, self._actions[action], rng))
+        step = self._runner.run(stepped(self.domain, self._state, self._actions[action], rng))
         self._state, self._ended = step.state, step.done
         info = self._info(step.text, step.obstacle)
         self._ended = self._ended or not self._actions
