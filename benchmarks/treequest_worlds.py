@@ -93,7 +93,15 @@ def our_choice(world: GymnasiumWorld, state: Moment, rng: Random, *, simulations
     """As `uct` decides, from a new tree."""
     root: Node[Moment, str] = Node()
     model = DomainModel(
-        world, state, history=(), past=(), now="", prior=None, gamma=GAMMA, depth=DEPTH
+        world,
+        state,
+        history=(),
+        past=(),
+        now="",
+        prior=None,
+        gamma=GAMMA,
+        depth=DEPTH,
+        simulations=simulations,
     )
     asyncio.run(
         search(

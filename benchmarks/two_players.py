@@ -115,6 +115,7 @@ def our_move(name: str, rule: str, player: int, seed: int, *, simulations: int) 
             prior=None,
             gamma=1.0,
             depth=ENDLESS,
+            simulations=simulations,
         )
         asyncio.run(
             search(
