@@ -64,6 +64,7 @@ def describe_error(error: BaseException) -> str:
     Of a group, also its first error.
 
     Example:
+        >>> from llm_planning.own_code import describe_error
         >>> describe_error(ExceptionGroup("of two tasks", [ValueError("no"), KeyError("door")]))
         'ExceptionGroup: of two tasks (2 sub-exceptions), the first ValueError: no'
     """

@@ -224,6 +224,7 @@ def csv_line(cells: Iterable[str]) -> str:
     every reader then ends the line.
 
     Example:
+        >>> from llm_planning.experiments.export import csv_line
         >>> csv_line(["plain", "a,b", "stuck\r"])
         'plain,"a,b","stuck\r"\n'
     """
