@@ -76,9 +76,9 @@ async def simulated(domain: Domain[S, A], state: S, action: A, rng: Random) -> S
     """
     if not (times := repetitions(domain)):
         return await stepped(domain, state, action, rng)
-    repeated, twins = Repeated(domain, state, action), [twin_of(rng) for _ in range(times)]
+    twins = [twin_of(rng) for _ in range(times)]
     step = await stepped(domain, state, action, rng)
-    repeated.first(step)
+    repeated = Repeated(domain, state, action, step)
     for twin in twins:
         before = twin.getstate()
         again = await stepped(domain, state, action, twin)

@@ -21,6 +21,7 @@ import sys
 import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -98,7 +99,13 @@ def is_ours(thing: object) -> bool:
     Args:
         thing: an error, or a domain.
     """
-    return type(thing).__module__.partition(".")[0] in OURS
+    kind: Any = type(thing)
+    return _is_ours(kind)
+
+
+@cache
+def _is_ours(kind: Any) -> bool:  # noqa: ANN401 - a class, which mypy does not take as hashable
+    return kind.__module__.partition(".")[0] in OURS
 
 
 def locate_error(error: BaseException, names: Iterable[str]) -> str:

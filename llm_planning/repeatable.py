@@ -23,7 +23,7 @@ import random
 import sys
 from collections import deque
 from contextlib import suppress
-from ctypes import c_int
+from ctypes import c_uint64
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
@@ -33,13 +33,14 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from llm_base.quoting import quote
-from llm_planning.domain import A, DomainError, S, Step
+from llm_planning.domain import A, Domain, DomainError, S, Step
+from llm_planning.own_code import is_ours
 from llm_planning.search.walk import TrackedRandom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from llm_planning.domain import Domain, Soon
+    from llm_planning.domain import Soon
 
 T = TypeVar("T")
 
@@ -53,18 +54,13 @@ _EACH: Final = 512
 """Later, one of so many is."""
 
 
-@cache
-def _is_others(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] != "llm_planning"
-
-
 def is_watched(domain: Domain[Any, Any]) -> bool:
     """Whether the steps of a world are looked at.
 
     Those of this project's own worlds are tested instead. A world that cannot be simulated keeps no
     states, and a step of it cannot be tried again.
     """
-    return _is_others(type(domain)) and not domain.no_search
+    return not is_ours(domain) and not domain.no_search
 
 
 def taken(domain: Domain[S, A], state: S, action: A, rng: Random) -> Soon[Step[S]]:
@@ -118,20 +114,19 @@ class Repeated(Generic[S, A]):
 
     Args:
         state: that all are taken from.
+        step: the first one, which counts.
     """
 
-    def __init__(self, domain: Domain[S, A], state: S, action: A) -> None:
-        self._domain, self._state, self._action = domain, state, action
-        kind = type(domain)
-        module = sys.modules.get(kind.__module__)
-        self._kept = {
-            **{f"{kind.__name__}.{name}": value for name, value in _generators(vars(domain))},
-            **({} if module is None else dict(_generators(vars(module)))),
-        }
-
-    def first(self, step: Step[S]) -> None:
-        """Notes the step that counts."""
-        self._step = step
+    def __init__(self, domain: Domain[S, A], state: S, action: A, step: Step[S]) -> None:
+        self._domain, self._state, self._action, self._step = domain, state, action, step
+        kinds = [kind for kind in type(domain).__mro__ if kind not in Domain.__mro__]
+        modules = [sys.modules[kind.__module__] for kind in kinds if kind.__module__ in sys.modules]
+        members = {f"{kinds[0].__name__}.{name}": value for name, value in vars(domain).items()}
+        for kind in kinds:
+            members |= {f"{kind.__name__}.{name}": value for name, value in vars(kind).items()}
+        for module in modules:
+            members |= vars(module)
+        self._kept = dict(_generators(members))
         self._places = _places_of(self._kept)
 
     def again(self, step: Step[S], *, drew: bool) -> None:
@@ -256,7 +251,7 @@ def elsewhere() -> tuple[int, int]:
 
 
 class _Place(Protocol):
-    """The place of a Mersenne Twister in its words."""
+    """The place of a Mersenne Twister, and a word of it, which each round of them changes."""
 
     @property
     def value(self) -> int: ...
@@ -268,9 +263,18 @@ def _places() -> tuple[_Place, _Place]:
 
     inside: Any = random
     python, numpy = inside._inst, np.random.get_bit_generator()  # type: ignore[attr-defined]
+
+    def of_python() -> int:
+        first, *_, place = python.getstate()[1]
+        return int(place | first << 32)
+
+    def of_numpy() -> int:
+        state = numpy.state["state"]
+        return int(state["key"][-1]) | int(state["pos"]) << 32
+
     return (
-        _place_at(id(python) + object.__basicsize__, lambda: int(python.getstate()[1][-1])),
-        _place_at(numpy.ctypes.state_address + 4 * 624, lambda: int(numpy.state["state"]["pos"])),
+        _place_at(id(python) + object.__basicsize__, of_python),
+        _place_at(numpy.ctypes.state_address + 4 * 623, of_numpy),
     )
 
 
@@ -280,7 +284,7 @@ def _place_at(address: int, ask: Callable[[], int]) -> _Place:
     Where the number does not lie there, it is asked for.
     """
     if sys.implementation.name == "cpython":
-        place = c_int.from_address(address)
+        place = c_uint64.from_address(address)
         if place.value == ask():
             return place
     return _Asked(ask)
@@ -301,7 +305,7 @@ def _refuse_drawing(domain: Domain[Any, Any], method: str, call: Callable[[], ob
     It seemed to draw. But other threads draw from these generators, too, such as the engine's.
 
     Args:
-        call: makes the call again, by the same draws of `rng`.
+        call: makes the call again, by equal draws of `rng` each time.
     """
     import numpy as np
 
@@ -310,15 +314,17 @@ def _refuse_drawing(domain: Domain[Any, Any], method: str, call: Callable[[], ob
     states = random.getstate(), np.random.get_state()
     found: list[tuple[str, str]] = []
     moved = [False, False]
-    for seed in range(2):
-        random.seed(seed)
-        np.random.seed(seed)
-        begun = elsewhere()
-        call()
-        moved = [place != at for place, at in zip(elsewhere(), begun, strict=True)]
-        found.append((repr(random.getstate()), str(_pickled(np.random.get_state()))))
-    random.setstate(states[0])
-    np.random.set_state(states[1])
+    try:
+        for seed in range(2):
+            random.seed(seed)
+            np.random.seed(seed)
+            begun = elsewhere()
+            call()
+            moved = [place != at for place, at in zip(elsewhere(), begun, strict=True)]
+            found.append((repr(random.getstate()), str(_pickled(np.random.get_state()))))
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
     for name, has_moved, one, other in zip(_NAMES, moved, *found, strict=True):
         if has_moved and one != other:
             raise DomainError(_drew(f"{type(domain).__name__}.{method}", name))
@@ -402,7 +408,7 @@ def _best_for(state: object) -> Callable[[Any], Hashable | None]:
     if state.__class__ in _FIXED or isinstance(state, Enum):
         return _nothing
     if state.__class__ not in _CONTAINERS and _is_value(state):
-        return hash
+        return _hashed
     for how in (_marshalled, _marshalled_members):
         with suppress(Exception):
             how(state)
@@ -425,6 +431,11 @@ def _is_value(state: object) -> bool:
             _is_value(getattr(state, field.name)) for field in fields(state) if field.compare
         )
     return False
+
+
+def _hashed(state: object) -> Hashable | None:
+    # A field that holds a value in one state may hold a list in the next.
+    return hash(state) if _is_value(state) else _pickled(state)
 
 
 def _nothing(_: object) -> None:

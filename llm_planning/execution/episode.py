@@ -153,7 +153,7 @@ class Episode(Generic[S, A]):
     def _refuse_changed(self) -> None:
         """Refuses a domain of which another method than `step` changed the present state."""
         if is_watched(self.domain):
-            readers = "describe, observe, actions, success or score"
+            readers = "describe, observe, actions, milestones, success or score"
             refuse_changed(self.domain, readers, self.state, self._begun)
 
     async def close(self) -> None:

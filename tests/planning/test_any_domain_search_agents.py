@@ -700,7 +700,14 @@ async def test_an_end_is_paid_its_score_unless_its_reward_is_as_much():
         def score(self, state):
             return self.worth
 
-    for reward, score, paid in ((0, 1, 0.5), (1, 1, 1), (-0.1, 1, 0.4), (2, 1, 2), (0, -3, -1.5)):
+    for reward, score, paid in (
+        (0, 1, 0.5),
+        (1, 1, 1),
+        (-1, 1, -0.5),
+        (2, 1, 2),
+        (0, -3, -1.5),
+        (-2, -1, -2),
+    ):
         model = model_of(Ends(reward, score), gamma=0.5)
         assert (await model.step(0, "more", Random(0))).reward == pytest.approx(paid)
 

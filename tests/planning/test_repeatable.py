@@ -194,8 +194,14 @@ async def test_a_rollout_and_a_score_that_change_their_state_are_refused():
             await run("uct", world(), simulations=3)
 
 
-@pytest.mark.parametrize("reader", ["describe", "actions", "success"])
-async def test_a_method_that_only_reads_may_not_change_a_state(reader):
+READERS = r"describe, observe, actions, milestones, success or score"
+
+
+@pytest.mark.parametrize(
+    ("reader", "said"),
+    [("describe", READERS), ("actions", "step or actions"), ("milestones", READERS)],
+)
+async def test_a_method_that_only_reads_may_not_change_a_state(reader, said):
     class Shuffling(Places):
         made = staticmethod(lambda at: [at, 0])
         at = staticmethod(lambda state: state[0])
@@ -205,10 +211,39 @@ async def test_a_method_that_only_reads_may_not_change_a_state(reader):
         return getattr(Places, reader)(self, state)
 
     setattr(Shuffling, reader, read)
-    with pytest.raises(
-        DomainError, match=r"^Shuffling\..*(step|actions, success or score) changed"
-    ):
+    with pytest.raises(DomainError, match=rf"^Shuffling\.{said} changed the state"):
         await run("uct", Shuffling(), simulations=3)
+
+
+@dataclass(frozen=True)
+class Later:
+    at: int
+    found: object = None
+
+
+async def test_a_class_of_states_may_hold_values_first_and_lists_later():
+    class Finding(Places):
+        made = Later
+        at = staticmethod(lambda state: state.at if state.found is None else len(state.found))
+
+        def moved(self, state, at):
+            if state.found is None:
+                return Later(at, Box([0] * at))
+            state.found.things.append(0)
+            return Later(at, state.found)
+
+    with pytest.raises(DomainError, match=r"^Finding\.step (or actions )?changed"):
+        await run("uct", Finding(), simulations=20)
+
+
+class Box:
+    """Hashed by what it is, not by what it holds."""
+
+    def __init__(self, things):
+        self.things = things
+
+    def __len__(self):
+        return len(self.things)
 
 
 class Colour(Enum):
@@ -236,6 +271,8 @@ GENERATOR = np.random.default_rng(0)
 
 
 class Bets(Places):
+    shared = Random(0)
+
     def __init__(self):
         self.own = Random(0)
         self.kept = {"deep": [np.random.RandomState(0)]}
@@ -250,6 +287,7 @@ DRAWS = {
     r"the generator Drawing\.own": lambda self: self.own.random(),
     r"the generator Drawing\.kept": lambda self: self.kept["deep"][0].random(),
     "the generator GENERATOR": lambda _: GENERATOR.random(),
+    r"the generator Bets\.shared": lambda self: self.shared.random(),
 }
 
 
@@ -359,7 +397,9 @@ async def test_a_start_may_seed_a_global_generator():
     assert random.getstate() != begun  # the first draw happened
 
 
-@pytest.mark.parametrize("draw", [random.random, lambda: os.urandom(8)[0] / 256])
+@pytest.mark.parametrize(
+    "draw", [random.random, lambda: int.from_bytes(os.urandom(8), "big") / 2**64]
+)
 async def test_a_start_that_is_not_the_seed_s_is_refused(draw):
     class Starting(Places):
         def start(self, seed):
@@ -404,15 +444,33 @@ async def test_a_score_and_rollouts_that_draw_from_elsewhere_are_refused():
 
 async def test_others_may_draw_meanwhile(monkeypatch):
     """The engine's thread draws from a global generator, too."""
-    moves = iter(range(10**6))
+    looks = []
 
-    class Drawn(Places):
-        def step(self, state, action, rng):
-            if next(moves) % 7 == 3:  # never twice in a row
-                random.random()
-            return super().step(state, action, rng)
+    def drawn_by_others():
+        looks.append(len(looks))
+        return (len(looks) // 20, 0)  # a draw after each twenty looks
 
-    assert (await execute(Drawn(), ["on"] * 3, seed=0)).success
+    monkeypatch.setattr(repeatable, "elsewhere", drawn_by_others)
+    assert (await run("uct", Places(), simulations=40)).success
+    assert len(looks) > 20
+
+
+def test_a_draw_of_a_whole_round_is_seen():
+    for draw in (lambda: [random.random() for _ in range(312)], lambda: np.random.random((12, 26))):
+        before = repeatable.elsewhere()
+        draw()
+        assert repeatable.elsewhere() != before
+
+
+def test_a_look_that_fails_puts_the_generators_back():
+    def failing():
+        raise ZeroDivisionError
+
+    random.seed(5)
+    expected = random.Random(5).random()
+    with pytest.raises(ZeroDivisionError):
+        repeatable._refuse_drawing(Places(), "step", failing)
+    assert random.random() == expected
 
 
 @pytest.mark.parametrize("world", [Corridor, Multiplication])

@@ -317,7 +317,7 @@ class DomainModel(ListedActions[S, A]):
         self._hidden: Believes[S] | None = domain if isinstance(domain, Believes) else None
         self._valued: Scores[S] | None = domain if isinstance(domain, Scores) else None
         self._rollout: Callable[..., Soon[float]] = partial(uniform_rollout, domain)
-        self._evaluates = "score" if self._valued else "step"
+        self._evaluates = "score" if self._valued else "step or actions"
         if isinstance(domain, RollsOut) and not self._valued:
             self._rollout, self._evaluates = domain.rollout, "rollout"
         self._watched = is_watched(domain)
@@ -337,14 +337,14 @@ class DomainModel(ListedActions[S, A]):
     async def step(self, state: S, action: A, rng: Random) -> Step[S]:
         """Takes a step of the domain. If it ends the episode, it is paid what the end is worth.
 
-        That is its score, where the domain scores its states and the reward of the step is not
-        already as much: the search evaluates no end.
+        That is its score, where the domain scores its states and the reward of the step has not
+        paid it already: the search evaluates no end.
         """
         step = await simulated(self.domain, state, action, rng)
         if not step.done or self._valued is None:
             return step
         score = await self._value("score", self._valued.score(step.state))
-        if abs(score) <= abs(step.reward):
+        if score * step.reward > 0 and abs(score) <= abs(step.reward):
             return step
         return step._replace(reward=step.reward + self.gamma * score)
 
@@ -383,7 +383,7 @@ class DomainModel(ListedActions[S, A]):
             return
         rollout = partial(self._rollout, self.state, Random(0), gamma=gamma, depth=depth)
         if self._evaluates == "rollout":
-            unmoved(domain, "rollout", rollout)
+            await settled(unmoved(domain, "rollout", rollout))
         else:
             await settled(rollout(take=partial(taken, domain)))
 
