@@ -19,9 +19,9 @@ from llm_planning.repeatable import (
     is_watched,
     refuse_unlike_starts,
     repetitions,
-    taken,
     twin_of,
-    unmoved,
+    watched_step,
+    without_global_draws,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def started(domain: Domain[S, Any], seed: int) -> S:
     Raises:
         DomainError: it does not, or it drew from a global generator.
     """
-    start = await settled(unmoved(domain, "start", partial(domain.start, seed)))
+    start = await settled(without_global_draws(domain, "start", partial(domain.start, seed)))
     if is_watched(domain):
         refuse_unlike_starts(domain, seed, start, await settled(domain.start(seed)))
     return start
@@ -60,12 +60,12 @@ async def stepped(domain: Domain[S, A], state: S, action: A, rng: Random) -> Ste
     Raises:
         DomainError: it is no step (see `check_step`), or cannot be repeated (see `repeatable`).
     """
-    step = taken(domain, state, action, rng)
+    step = watched_step(domain, state, action, rng)
     # Most worlds step at once, and a search takes many steps.
     step = check_step(domain, step if isinstance(step, Step) else await settled(step))
     if step.done or not tests_goal(domain):
         return step
-    return await ended(domain, step)
+    return await with_goal_as_end(domain, step)
 
 
 async def simulated(domain: Domain[S, A], state: S, action: A, rng: Random) -> Step[S]:
@@ -86,7 +86,7 @@ async def simulated(domain: Domain[S, A], state: S, action: A, rng: Random) -> S
     return step
 
 
-async def ended(domain: Domain[S, Any], step: Step[S]) -> Step[S]:
+async def with_goal_as_end(domain: Domain[S, Any], step: Step[S]) -> Step[S]:
     """The step as searches and episodes take it: `done` where it reaches the goal, too."""
     if step.done or not await is_won(domain, step.state, done=False):
         return step
@@ -128,7 +128,7 @@ def check_step(domain: Domain[S, A], step: object) -> Step[S]:
 
 async def actions_of(domain: Domain[S, A], state: S) -> Sequence[A]:
     """Returns the possible actions of a state; see `check_actions`."""
-    actions = unmoved(domain, "actions", partial(domain.actions, state))
+    actions = without_global_draws(domain, "actions", partial(domain.actions, state))
     return check_actions(domain, await settled(actions))
 
 

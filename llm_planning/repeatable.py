@@ -63,7 +63,7 @@ def is_watched(domain: Domain[Any, Any]) -> bool:
     return not is_ours(domain) and not domain.no_search
 
 
-def taken(domain: Domain[S, A], state: S, action: A, rng: Random) -> Soon[Step[S]]:
+def watched_step(domain: Domain[S, A], state: S, action: A, rng: Random) -> Soon[Step[S]]:
     """Takes a step, and makes sure that it drew from `rng` only and left its state as it was.
 
     Raises:
@@ -74,14 +74,14 @@ def taken(domain: Domain[S, A], state: S, action: A, rng: Random) -> Soon[Step[S
     before, drawn = digest_of(state), elsewhere()
     step = domain.step(state, action, rng)
     if not isinstance(step, Step):
-        return _taken_later(domain, step, state, before) if inspect.isawaitable(step) else step
+        return _watched_later(domain, step, state, before) if inspect.isawaitable(step) else step
     refuse_changed(domain, "step", state, before)
     if elsewhere() != drawn:
         _refuse_drawing(domain, "step", lambda: domain.step(state, action, twin_of(rng)))
     return step
 
 
-async def _taken_later(domain: Domain[S, A], step: Any, state: S, before: Hashable) -> Step[S]:  # noqa: ANN401
+async def _watched_later(domain: Domain[S, A], step: Any, state: S, before: Hashable) -> Step[S]:  # noqa: ANN401
     # Others draw while this one waits, so nobody can tell who drew.
     made: Step[S] = await step
     refuse_changed(domain, "step", state, before)
@@ -338,7 +338,7 @@ _seeding: set[tuple[type, str]] = set()
 _NAMES: Final = ("Python's `random`", "`numpy.random`")
 
 
-def unmoved(
+def without_global_draws(
     domain: Domain[Any, Any],
     method: str,
     call: Callable[[], T],

@@ -112,7 +112,7 @@ class Prepared:
 
             theirs = self.spec.source or self.spec.name not in PLANNERS
             check_wording(world, self.spec.roles if theirs else ())
-        traits = _told(world, "traits", world.traits())
+        traits = _metrics_of_world(world, "traits", world.traits())
         if world.no_plan:
             return without_plan(world.no_plan, traits)
         run: Run[Any, Any] = Run(
@@ -139,7 +139,7 @@ class Prepared:
         return replace(outcome, metrics={**named, **metrics})
 
 
-def _told(world: Domain[Any, Any], method: str, metrics: object) -> Mapping[str, Any]:
+def _metrics_of_world(world: Domain[Any, Any], method: str, metrics: object) -> Mapping[str, Any]:
     """The metrics that a domain adds to a run.
 
     Raises:
@@ -157,7 +157,7 @@ def _told(world: Domain[Any, Any], method: str, metrics: object) -> Mapping[str,
 def _judged(world: Domain[Any, Any], plan: Sequence[str]) -> Mapping[str, Any]:
     """What a world judges of a plan. Where it fails at that, the plan is not lost."""
     try:
-        return _told(world, "judged", world.judged(plan))
+        return _metrics_of_world(world, "judged", world.judged(plan))
     except Exception as error:
         return {"judging_failed": describe_error(error)}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
 
 from llm_planning.domain import A, Advises, Believes, DomainError, Judged, S, Step, Verdict
 from llm_planning.domain_calls import check_step, is_finite, wrong_return
-from llm_planning.repeatable import taken
+from llm_planning.repeatable import watched_step
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection
@@ -115,7 +115,7 @@ class CheckedRules:
 
     def step(self, state: S, action: A, rng: Random) -> Step[S]:
         """The domain's step."""
-        return check_step(self._domain, taken(self._domain, state, action, rng))
+        return check_step(self._domain, watched_step(self._domain, state, action, rng))
 
 
 def missing_for_rules(domain: object, members: Sequence[str] = MEMBERS) -> list[str]:

@@ -31,7 +31,6 @@ from llm_planning.domain_calls import (
     actions_of,
     check_actions,
     check_step,
-    ended,
     finite_wanted,
     in_words,
     is_finite,
@@ -39,6 +38,7 @@ from llm_planning.domain_calls import (
     settled,
     simulated,
     tests_goal,
+    with_goal_as_end,
     wrong_return,
 )
 from llm_planning.execution.decisions import Decision, best_edge, episode_outcome, statistics_of
@@ -50,9 +50,9 @@ from llm_planning.repeatable import (
     elsewhere,
     is_watched,
     refuse_changed,
-    taken,
     twin_of,
-    unmoved,
+    watched_step,
+    without_global_draws,
 )
 from llm_planning.search import (
     Evaluation,
@@ -276,7 +276,7 @@ async def uniform_rollout(
         step = check_step(domain, made if isinstance(made, Step) else await settled(made))
         value += weight * step.reward
         weight *= gamma
-        if step.done or (has_goal and (await ended(domain, step)).done):
+        if step.done or (has_goal and (await with_goal_as_end(domain, step)).done):
             break
         state = step.state
     return value
@@ -328,7 +328,9 @@ class DomainModel(ListedActions[S, A]):
         if self._hidden is None:
             return self.state
         draw, rng = partial(self._hidden.belief, self.history), walk.rng
-        return unmoved(self.domain, "belief", partial(draw, rng), again=lambda: draw(twin_of(rng)))
+        return without_global_draws(
+            self.domain, "belief", partial(draw, rng), again=lambda: draw(twin_of(rng))
+        )
 
     async def legal(self, state: S) -> Sequence[A]:
         """Returns the domain's actions."""
@@ -379,13 +381,15 @@ class DomainModel(ListedActions[S, A]):
             return
         domain, gamma, depth = self.domain, self.gamma, self.depth
         if self._valued is not None:
-            await settled(unmoved(domain, "score", partial(self._valued.score, self.state)))
+            await settled(
+                without_global_draws(domain, "score", partial(self._valued.score, self.state))
+            )
             return
         rollout = partial(self._rollout, self.state, Random(0), gamma=gamma, depth=depth)
         if self._evaluates == "rollout":
-            await settled(unmoved(domain, "rollout", rollout))
+            await settled(without_global_draws(domain, "rollout", rollout))
         else:
-            await settled(rollout(take=partial(taken, domain)))
+            await settled(rollout(take=partial(watched_step, domain)))
 
     async def _value(self, method: str, given: Soon[float]) -> float:
         value = await settled(given)
