@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from llm_kernels.vectors import Array, Floats, Rows
 
 _DTYPES = ("float32", "float16")
+# Numbers below which a CPU answers sooner than the way to a GPU and back takes; computed from
+# times of both, not measured together.
+_ANSWERED_HERE = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ class EmbeddingIndex:
         dtype: "float32", or "float16" for half the memory and three decimal digits.
         backend: "auto", "triton", "faiss", "torch" or "numpy".
         device: "cpu", "cuda" or "cuda:1" and the like. On a GPU the rows are copied there as they
-            are searched; the host keeps its own.
+            are searched; the host keeps its own, and with backend "auto" answers from them while
+            the index holds fewer than 4 million numbers.
         metadata: JSON values that belong to the index as a whole, such as its encoder's name.
 
     Raises:
@@ -180,17 +184,16 @@ class EmbeddingIndex:
         Raises:
             VectorError: as for `search`.
         """
-        units: Array = self._units(vectors, label=lambda row: f"query {row}")
-        used = slice(0, len(self._keys))
-        rows: Array = self._rows[used]
-        norms: Array = self._inverse_norms[used]
-        if self._sent is not None:
-            import torch
-
-            rows = self._sent[0].following(self._rows, used.stop)
-            norms = self._sent[1].following(self._inverse_norms, used.stop)
-            units = torch.from_numpy(units).to(rows.device)
-        answer = similarity.topk_of_units(units, rows, norms, k, backend=self._backend)
+        units = self._units(vectors, label=lambda row: f"query {row}")
+        best = min(positive(k, "k"), len(self))
+        used = len(self._keys)
+        rows: Array = self._rows[:used]
+        norms: Array = self._inverse_norms[:used]
+        small = self._backend == "auto" and used * self.dimension < _ANSWERED_HERE
+        if self._sent is not None and not small:
+            rows = self._sent[0].following(self._rows, used)
+            norms = self._sent[1].following(self._inverse_norms, used)
+        answer = similarity.topk_of_units(units, rows, norms, best, backend=self._backend)
         return tuple(
             tuple(
                 Match(self._keys[row], score, json_value(self._payloads[row]))
