@@ -1,5 +1,7 @@
 """The Triton kernels against the oracle; needs TRITON_INTERPRET=1 before Triton is imported."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -203,6 +205,41 @@ def test_more_equal_rows_in_a_bin_than_any_list_holds_come_in_order(monkeypatch,
     weights = inverse_norms_of(corpus, (7, 7 + 256))
     compare(torch.full((1, 16), 0.25), corpus, weights, 12, exact=True)
     assert flags == [[1], [0]]
+
+
+def test_a_bin_keeps_any_three_scores_in_order(monkeypatch, flags):
+    """Each bin gets three scores of few values; three tiles drop nothing."""
+    cut_into(monkeypatch, 1)
+    directions = np.array([[0, 1], [0.6, 0.8], [1, 0]])
+    rows = np.tile([[-1.0, 0.0]], (384, 1))
+    for lane, values in enumerate(itertools.product(range(3), repeat=3)):
+        rows[lane::128] = directions[list(values)]
+    corpus = poisoned_corpus(rows, torch.float32)
+    compare(torch.tensor([[1.0, 0.0]]), corpus, torch.ones(384), 81, exact=True)
+    assert flags == [[0], [0]]
+
+
+def test_of_equal_rows_a_bin_keeps_the_lower_ones(monkeypatch, flags):
+    cut_into(monkeypatch, 1)
+    rows = np.tile([[-1.0, 0.0]], (600, 1))
+    rows[5::128] = 1, 0
+    corpus = poisoned_corpus(rows, torch.float16)
+    compare(torch.tensor([[1.0, 0.0]]), corpus, torch.ones(600), 3, exact=True)
+    assert flags == [[0], [0]]
+
+
+def test_lists_of_a_second_scan_end_one_by_one(monkeypatch, flags):
+    """The best of each query are as many, in a bin of their own, and come sooner or later."""
+    cut_into(monkeypatch, 1)
+    rows = np.zeros((128 * 12, 16))
+    rows[:, 15] = 1
+    for query in range(4):
+        for count, row in enumerate(range(20 * query, len(rows), 128)):
+            rows[row, [query, 15]] = 1, (count if query % 2 else 12 - count) / 4
+    corpus = poisoned_corpus(rows, torch.float32)
+    queries = torch.eye(16)[:4]
+    compare(queries, corpus, inverse_norms_of(corpus, ()), 5, exact=True)
+    assert flags == [[1, 1, 1, 1], [0, 0, 0, 0]]
 
 
 @settings(
