@@ -198,8 +198,7 @@ def choose_backend(
     On the CPU: `numpy` for float32, which was the fastest at every size measured, and `torch` for
     16 bits, which NumPy converts slowly, unless the corpus is small; `benchmarks/similarity_cpu.py`
     times all of them. On a GPU: `triton` where its kernels fit, otherwise `torch`. The two backends
-    were not timed there; torch's bare product, which is not exact, is faster than the kernel at
-    most sizes (benchmarks/README.md).
+    were not timed there: of today's kernels nothing was measured on a card (benchmarks/README.md).
 
     Args:
         device: "cpu", "cuda" or "cuda:1" and the like.
