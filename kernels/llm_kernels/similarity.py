@@ -94,8 +94,8 @@ def topk_cosine(
         norms = inverse_norms
     if backend != "auto":
         check_backend(backend, corpus.device.type if is_tensor(corpus) else "cpu")
+    units = vectors.unit_queries(vectors.on_host(queries))
     kept = _taking_part(norms, vectors.positive(k, "k"))
-    units = vectors.unit_queries(vectors.on_host(queries)) if kept else vectors.on_host(queries)
     answer = topk_of_units(units, corpus, norms, kept, backend=backend)
     if not is_tensor(queries):
         return answer

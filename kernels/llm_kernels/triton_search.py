@@ -100,7 +100,7 @@ def slab_rows(shape: Shape, *, rows: int, queries: int, k: int, processors: int)
 
     Many queries or long lists take more programs, and so more bins: that three of the k best rows
     of a query meet in one bin, for which it may be scanned again, has a chance of C(k, 3) / bins^2
-    where rows come in random order. Over all queries that is a tenth at most.
+    where rows come in random order. Over all queries that is about a tenth at most.
     """
     tiles = -(-rows // shape.rows)
     slabs = max(

@@ -208,9 +208,17 @@ def test_any_sequence_of_writes_is_followed_on_a_device():
 
 
 @pytest.mark.parametrize(
-    ("backend", "rows", "sent"), [("auto", 19, []), ("auto", 20, [20, 20]), ("torch", 1, [1, 1])]
+    ("backend", "rows", "queries", "sent"),
+    [
+        ("auto", 19, 1, []),
+        ("auto", 20, 1, [20, 20]),
+        ("auto", 10, 2, [10, 10]),
+        ("torch", 1, 1, [1, 1]),
+    ],
 )
-def test_a_small_index_is_not_sent_unless_a_backend_is_named(backend, rows, sent, monkeypatch):
+def test_what_is_little_work_is_done_here_unless_a_backend_is_named(
+    backend, rows, queries, sent, monkeypatch
+):
     following, counts = _Sent.following, []
 
     def watched(copy, array, count):
@@ -223,7 +231,8 @@ def test_a_small_index_is_not_sent_unless_a_backend_is_named(backend, rows, sent
     index._sent = _Sent("cpu"), _Sent("cpu")
     vectors = normal(rows, 3)
     index.add(names(rows), vectors)
-    assert index.search(vectors[0], 1)[0].key == "k0"
+    found = index.search_batch(vectors[:queries], 1)
+    assert [matches[0].key for matches in found] == names(queries)
     assert counts == sent
 
 

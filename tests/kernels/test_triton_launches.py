@@ -2,9 +2,12 @@
 
 from collections import Counter
 from contextlib import contextmanager
+from math import comb
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from llm_kernels import triton_search
 
@@ -132,3 +135,30 @@ def test_kernels_are_launched_on_the_device_of_the_corpus(monkeypatch):
     triton_search.launch(torch.zeros((4, 64)), corpus, torch.ones(100), 3)
     assert launched == ["cuda:1"] * 5
     assert current == ["cuda:0"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.integers(1, 2**30),
+    queries=st.integers(1, 512),
+    k=st.integers(1, 128),
+    itemsize=st.sampled_from((2, 4)),
+    shared_bytes=st.sampled_from((101376, 166912, 232448)),
+    processors=st.integers(1, 200),
+)
+def test_slabs_fill_the_device_and_have_bins_enough(
+    rows, queries, k, itemsize, shared_bytes, processors
+):
+    shape = triton_search.shape_for(
+        queries=queries, dimension=384, itemsize=itemsize, shared_bytes=shared_bytes
+    )
+    length = triton_search.slab_rows(shape, rows=rows, queries=queries, k=k, processors=processors)
+    tiles = length // shape.rows
+    assert length == tiles * shape.rows
+    assert 1 <= tiles <= 1023  # which a bin can count
+    if tiles > 3:  # of three nothing is dropped
+        slabs = -(-rows // length)
+        # Slabs have one length, so that they are up to a quarter fewer than what was asked for.
+        programs = slabs * -(-queries // shape.queries)
+        assert programs >= 0.7 * processors * shape.programs
+        assert queries * comb(k, 3) / (slabs * shape.rows) ** 2 <= 0.2
