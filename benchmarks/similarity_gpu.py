@@ -1,15 +1,17 @@
-"""The Triton kernel on a GPU, beside the device's copy bandwidth, torch and faiss.
+"""The Triton kernels on a GPU, beside the device's copy bandwidth, torch and faiss.
 
 The ceiling is measured first: a large copy on the device, bytes read plus bytes written. Then, per
-size: the answers are compared with exact scores in float64, and the kernel, `torch.matmul` with
+size: the answers are compared with exact scores in float64, and the kernels, `torch.matmul` with
 `topk`, and faiss' flat index are timed by CUDA events, medians over inputs that rotate through more
-memory than the L2 cache holds. A peer whose answers differ gets no ratio.
+memory than the L2 cache holds. A peer whose answers differ gets no ratio. What the kernels take of
+Python is in a column of its own: where it is as long as the time, the device waited for it.
 """
 
 from __future__ import annotations
 
 import itertools
 import statistics
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,8 @@ DIMENSIONS = (384, 768)
 QUERIES = (1, 16, 64, 512)
 K = 10
 REPEATS, BURST = 20, 8
+# What `--tune` tries: rows, stages, warps, and programs of a processor.
+SHAPES = tuple(itertools.product((64, 128, 256), (3, 4, 5, 6), (4, 8), (1, 2)))
 TOLERANCE = {"kernel": 1e-5, "torch": 4e-3, "faiss": 4e-3}
 """Peers multiply rounded queries, and torch rounds its scores to the corpus' dtype as well."""
 
@@ -61,6 +65,7 @@ class Measured:
     size: tuple[int, int, int]
     least_bytes: int
     kernel: float
+    host: float
     peers: dict[str, float]
     notes: dict[str, str]
 
@@ -74,25 +79,28 @@ class Measured:
         return self.least_bytes / self.kernel
 
 
-def seconds(run: Callable[[int], Any], repeats: int = REPEATS) -> float:
-    """Median seconds of `run(i)`, i counting up, by events on the device's own clock.
+def seconds(run: Callable[[int], Any], repeats: int = REPEATS) -> tuple[float, float]:
+    """Median seconds of `run(i)`, i counting up: by the device's own clock, and of Python.
 
-    A sample is a burst of calls, so that the device never waits for Python to launch the next.
+    A sample is a burst of calls, so that the device waits for the first of them alone, unless a
+    call takes Python longer than the device.
     """
     import torch
 
     for index in range(3):
         run(index)
-    samples = []
+    samples, host = [], []
     for index in range(repeats):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
+        begun = time.perf_counter()
         for call in range(BURST):
             run(index * BURST + call)
+        host.append((time.perf_counter() - begun) / BURST)
         end.record()
         end.synchronize()
         samples.append(begin.elapsed_time(end) / 1000 / BURST)
-    return statistics.median(samples)
+    return statistics.median(samples), statistics.median(host)
 
 
 def copy_bandwidth() -> float:
@@ -102,7 +110,7 @@ def copy_bandwidth() -> float:
     free, _ = torch.cuda.mem_get_info()
     source = torch.randint(0, 255, (min(4 << 30, free // 4),), dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
-    return 2 * source.numel() / seconds(lambda _: target.copy_(source))
+    return 2 * source.numel() / seconds(lambda _: target.copy_(source))[0]
 
 
 def cases(dtype: str, rows: tuple[int, ...], queries: tuple[int, ...]) -> Iterator[Case]:
@@ -150,19 +158,18 @@ def measure(case: Case) -> Measured:
     """Compares the answers of one size, then times them."""
     import torch
 
-    exact, _ = torch_search.search(case.queries, case.corpora[0], case.inverse_norms[0], K)
-    scores, rows = triton_search.search(case.queries, case.corpora[0], case.inverse_norms[0], K)
-    off = max(deviation(case, rows, exact), float((scores - exact).abs().max()))
-    if not off <= TOLERANCE["kernel"]:
-        raise SystemExit(f"the kernel's answers differ by {off:.2g} at {case.size}: no times")
-    kernel = seconds(
-        lambda index: triton_search.search(
-            case.queries,
-            case.corpora[index % len(case.corpora)],
-            case.inverse_norms[index % len(case.corpora)],
-            K,
+    corpus, norms = case.corpora[0], case.inverse_norms[0]
+    exact, *found = (
+        torch.from_numpy(side).to(corpus.device)
+        for side in (
+            torch_search.search(case.queries.cpu().numpy(), corpus, norms, K)[0],
+            *triton_search.scores_and_rows(searched(case, 0).cpu().numpy()),
         )
     )
+    off = max(deviation(case, found[1], exact), float((found[0] - exact).abs().max()))
+    if not off <= TOLERANCE["kernel"]:
+        raise SystemExit(f"the kernel's answers differ by {off:.2g} at {case.size}: no times")
+    kernel, host = seconds(partial(searched, case))
     peers: dict[str, float] = {}
     notes: dict[str, str] = {}
     for name, prepare in (("torch", torch_peer), ("faiss", faiss_peer)):
@@ -170,7 +177,7 @@ def measure(case: Case) -> Measured:
             peer = prepare(case)
             off = deviation(case, peer(0)[1], exact)
             if off <= TOLERANCE[name]:
-                peers[name] = seconds(peer)
+                peers[name], _ = seconds(peer)
             else:
                 notes[name] = f"answers differ by {off:.2g}"
         except (ImportError, AttributeError):
@@ -178,7 +185,15 @@ def measure(case: Case) -> Measured:
         except (torch.OutOfMemoryError, RuntimeError) as error:
             notes[name] = str(error).splitlines()[0][:40]
             torch.cuda.empty_cache()
-    return Measured(case.size, case.least_bytes, kernel, peers, notes)
+    return Measured(case.size, case.least_bytes, kernel, host, peers, notes)
+
+
+def searched(case: Case, index: int, *, shape: triton_search.Shape | None = None) -> Tensor:
+    """The kernels' answer about one of the corpora, on the device."""
+    turn = index % len(case.corpora)
+    return triton_search.launch(
+        case.queries, case.corpora[turn], case.inverse_norms[turn], K, shape=shape
+    )
 
 
 def torch_peer(case: Case) -> Callable[[int], Any]:
@@ -209,55 +224,32 @@ def faiss_peer(case: Case) -> Callable[[int], Any]:
 
 def tune(dtype: str) -> Table:
     """Other shapes at one million rows: what each takes, and the one that is chosen."""
-    import torch
+    from triton.runtime.errors import OutOfResources
 
     table = Table("D", "Q", "shape", "ms", title="shapes", title_justify="left")
     for case in cases(dtype, (1_000_000,), (1, 16, 64)):
-        rows, dimension, asked = case.size
-        itemsize = case.corpora[0].itemsize
-        device = triton_search.gpu(0)
+        _, dimension, asked = case.size
         chosen = triton_search.shape_for(
             queries=asked,
             dimension=dimension,
-            itemsize=itemsize,
-            k=K,
-            shared_bytes=device.shared_bytes,
+            itemsize=case.corpora[0].itemsize,
+            shared_bytes=triton_search.gpu(0).shared_bytes,
         )
-        outputs = {
-            "scores": torch.empty((asked, K), device="cuda"),
-            "found": torch.empty((asked, K), dtype=torch.int64, device="cuda"),
-        }
-        parts = triton_search.split(case.queries, case.corpora[0])
-        for tile, stages, warps in itertools.product((16, 32, 64, 128), (2, 3, 4), (4, 8)):
-            shape = replace(chosen, rows=tile, stages=stages, warps=warps)
-            if shape.shared_bytes(dimension, itemsize) + 8192 > device.shared_bytes:
+        for rows, stages, warps, programs in SHAPES:
+            shape = replace(chosen, rows=rows, stages=stages, warps=warps, programs=programs)
+            try:
+                taken, _ = seconds(partial(searched, case, shape=shape), repeats=10)
+            except OutOfResources:
                 continue
-            per_program = triton_search.slab_rows(
-                shape,
-                rows=rows,
-                queries=asked,
-                dimension=dimension,
-                itemsize=itemsize,
-                device=device,
-            )
-            launch = partial(
-                triton_search.launch, shape, per_program=per_program, parts=parts, **outputs
-            )
-            taken = seconds(partial(_rotating, launch, case), repeats=10)
-            label = f"{tile} rows, {stages} stages, {warps} warps"
+            label = f"{rows} rows, {stages} stages, {warps} warps, {programs} programs"
             marked = f"{label} (chosen)" if shape == chosen else label
             table.add_row(str(dimension), str(asked), marked, f"{taken * 1e3:.3f}")
     return table
 
 
-def _rotating(launch: Callable[..., None], case: Case, index: int) -> None:
-    turn = index % len(case.corpora)
-    launch(corpus=case.corpora[turn], inverse_norms=case.inverse_norms[turn])
-
-
 def table_of(measured: list[Measured], ceiling: float) -> Table:
     """A line per size."""
-    columns = ("N", "D", "Q", "kernel ms", "bytes", "of ceiling", "torch", "faiss")
+    columns = ("N", "D", "Q", "kernel ms", "Python ms", "bytes", "of ceiling", "torch", "faiss")
     table = Table(*columns, title="similarity_gpu", title_justify="left")
     for row in measured:
         cells = {
@@ -267,6 +259,7 @@ def table_of(measured: list[Measured], ceiling: float) -> Table:
         table.add_row(
             *(f"{number:,}" for number in row.size),
             f"{row.kernel * 1e3:.3f}",
+            f"{row.host * 1e3:.3f}",
             f"{row.least_bytes:,}",
             f"{row.bandwidth() / ceiling:.0%}",
             cells["torch"],

@@ -55,9 +55,9 @@ def search(queries: Floats, corpus: Rows, inverse_norms: Floats, k: int) -> tupl
 
 
 def search_on_gpu(
-    queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int
-) -> tuple[Tensor, Tensor]:
-    """As `search`, for tensors on a GPU, where faiss multiplies and selects.
+    queries: Floats, corpus: Tensor, inverse_norms: Tensor, k: int
+) -> tuple[Floats, Indices]:
+    """As `search`, for a corpus on a GPU, where faiss multiplies and selects.
 
     Args:
         queries: float32 [Q, D], unit rows, Q >= 1.
@@ -68,13 +68,15 @@ def search_on_gpu(
     Raises:
         VectorError: k is greater.
     """
-    from llm_kernels.torch_search import search_on_device
+    from llm_kernels.torch_search import floats_error, search_on_device
 
     if k > _GREATEST_ON_GPU - SPARE:
         raise VectorError(
             f"k is {k}; faiss on a GPU has 1 to {_GREATEST_ON_GPU - SPARE}: use backend 'torch'"
         )
-    return search_on_device(queries, corpus, inverse_norms, k, best_of=_best_of)
+    return search_on_device(
+        queries, corpus, inverse_norms, k, best_of=_best_of, error=floats_error(corpus)
+    )
 
 
 def why_not_on_gpu() -> str | None:

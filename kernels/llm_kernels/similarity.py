@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from llm_kernels.vectors import Floats, Indices, Rows
 
-    _Search: TypeAlias = Callable[[Any, Any, Any, int], tuple[Any, Any]]
+    _Search: TypeAlias = Callable[[Any, Any, Any, int], tuple[Floats, Indices]]
 
 BACKENDS = ("triton", "faiss", "torch", "numpy")
 # These search NumPy arrays on a CPU; the others search tensors.
@@ -94,42 +94,43 @@ def topk_cosine(
         norms = inverse_norms
     if backend != "auto":
         check_backend(backend, corpus.device.type if is_tensor(corpus) else "cpu")
-    return topk_of_units(vectors.unit_queries(queries), corpus, norms, k, backend=backend)
+    units = vectors.unit_queries(vectors.on_host(queries))
+    kept = _taking_part(norms, vectors.positive(k, "k"))
+    answer = topk_of_units(units, corpus, norms, kept, backend=backend)
+    if not is_tensor(queries):
+        return answer
+    return tuple(sys.modules["torch"].from_numpy(side).to(queries.device) for side in answer)
 
 
 def topk_of_units(
-    units: Array, corpus: Array, norms: Array, k: int, *, backend: str
-) -> tuple[Array, Array]:
-    """As `topk_cosine`, of unit rows and norms that need no checks.
+    units: Floats, corpus: Array, norms: Array, k: int, *, backend: str
+) -> tuple[Floats, Indices]:
+    """As `topk_cosine`, of unit rows and norms that need no checks, with the answer on the host.
 
     Args:
         units: float32 [Q, D], unit rows.
-        corpus: [N, D], of the kind of `units` and on their device.
-        norms: float32 [N], 1 / ‖row‖; 0 leaves the row out.
-        k: at least 1.
+        corpus: [N, D], an array, or a tensor on any device.
+        norms: float32 [N], of the corpus' kind and on its device, 1 / ‖row‖; 0 leaves the row out.
+        k: at most the number of rows that take part.
         backend: "auto", or one that can search there.
-
-    Raises:
-        VectorError: k is not possible.
     """
-    kept = _taking_part(norms, vectors.positive(k, "k"))
-    if kept == 0 or len(units) == 0:
-        return _empty(units, kept)
+    if k == 0 or len(units) == 0:
+        return np.empty((len(units), k), np.float32), np.empty((len(units), k), np.int64)
     device = corpus.device.type if is_tensor(corpus) else "cpu"
     if backend == "auto":
         backend = choose_backend(
             device=device,
             rows=corpus.shape[0],
-            k=kept,
+            k=k,
             dimension=corpus.shape[1],
             dtype=vectors.dtype_name(corpus),
             contiguous=not is_tensor(corpus) or corpus.is_contiguous(),
         )
     module = import_module(f"llm_kernels.{backend}_search")
     if backend == "faiss" and device != "cpu":
-        return _search_tensors(module.search_on_gpu, units, corpus, norms, kept)
+        return _search_tensors(module.search_on_gpu, units, corpus, norms, k)
     run = _search_arrays if backend in _ARRAY_BACKENDS else _search_tensors
-    return run(module.search, units, corpus, norms, kept)
+    return run(module.search, units, corpus, norms, k)
 
 
 def topk_oracle(
@@ -197,8 +198,7 @@ def choose_backend(
     On the CPU: `numpy` for float32, which was the fastest at every size measured, and `torch` for
     16 bits, which NumPy converts slowly, unless the corpus is small; `benchmarks/similarity_cpu.py`
     times all of them. On a GPU: `triton` where its kernels fit, otherwise `torch`. The two backends
-    were not timed there; torch's bare product, which is not exact, is faster than the kernel at
-    most sizes (benchmarks/README.md).
+    were not timed there: of today's kernels nothing was measured on a card (benchmarks/README.md).
 
     Args:
         device: "cpu", "cuda" or "cuda:1" and the like.
@@ -317,13 +317,6 @@ def _check_norms(norms: Array, corpus: Array) -> None:
         )
 
 
-def _empty(units: Array, k: int) -> tuple[Array, Array]:
-    if is_tensor(units):
-        scores = units.new_empty((len(units), k))
-        return scores, scores.long()
-    return np.empty((len(units), k), np.float32), np.empty((len(units), k), np.int64)
-
-
 def _unavailable(backend: str, device: str) -> str | None:
     """Why a backend cannot search vectors on a device, with the remedy; None if it can."""
     if backend == "numpy" and device != "cpu":
@@ -351,23 +344,21 @@ def _no_faiss(device: str) -> str | None:
 
 
 def _search_arrays(
-    search: _Search, units: Array, corpus: Array, norms: Array, k: int
-) -> tuple[Array, Array]:
-    if not (is_tensor(units) and is_tensor(corpus) and is_tensor(norms)):
+    search: _Search, units: Floats, corpus: Array, norms: Array, k: int
+) -> tuple[Floats, Indices]:
+    if not (is_tensor(corpus) and is_tensor(norms)):
         return search(units, corpus, norms, k)
-    torch = sys.modules["torch"]
-    if corpus.dtype == torch.bfloat16:
+    if corpus.dtype == sys.modules["torch"].bfloat16:
         raise BackendError(
             "NumPy has no bfloat16, which the corpus is: choose backend 'torch' or 'auto', "
             "or convert the corpus with .float()"
         )
-    scores, indices = search(units.numpy(), corpus.detach().numpy(), norms.detach().numpy(), k)
-    return torch.from_numpy(scores), torch.from_numpy(indices)
+    return search(units, corpus.detach().numpy(), norms.detach().numpy(), k)
 
 
 def _search_tensors(
-    search: _Search, units: Array, corpus: Array, norms: Array, k: int
-) -> tuple[Array, Array]:
+    search: _Search, units: Floats, corpus: Array, norms: Array, k: int
+) -> tuple[Floats, Indices]:
     if is_tensor(corpus) and is_tensor(norms):
         return search(units, corpus.detach(), norms.detach().contiguous(), k)
     import torch
@@ -375,6 +366,5 @@ def _search_tensors(
     with warnings.catch_warnings():
         # An array may be read-only, a memory map for one; it is only read.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        units, corpus, norms = map(torch.from_numpy, (units, corpus, norms))
-    scores, indices = search(units, corpus, norms, k)
-    return scores.numpy(), indices.numpy()
+        corpus, norms = torch.from_numpy(corpus), torch.from_numpy(norms)
+    return search(units, corpus, norms, k)

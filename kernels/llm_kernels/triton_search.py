@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from math import comb, isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from llm_kernels.errors import BackendError, VectorError
+from llm_kernels.vectors import blocks
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from llm_kernels.vectors import Floats, Indices
+
 MAX_DIMENSION = 1024
-MAX_K = 64
-# A slab may end up to half as far again behind the last row, and row numbers are 32-bit.
+MAX_K = 128
+# A slab may end behind the last row, and row numbers are 32-bit.
 MAX_ROWS = 2**30
 _DTYPES = ("float32", "float16", "bfloat16")
-_STREAMED_QUERIES = 16
-_MERGED_TOGETHER = 1024
+# A bin counts tiles in ten bits.
+_SLAB_TILES = 1023
+# Queries that are searched for at once, which bounds what their slabs' lists take.
+_QUERIES_TOGETHER = 512
+# More shared memory than this have Hopper's and Blackwell's servers.
+_MUCH_SHARED = 200_000
+# So many slabs have most searches: `merge` is compiled once.
+_LEAST_SLABS = 512
+# The shape of `rescue`, beside the columns per product.
+RESCUED = {"QUERIES": 16, "ROWS": 64, "STAGES": 3, "SLOTS": MAX_K}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,29 +40,20 @@ class Shape:
     """How a scan cuts its work; the constants of one compiled kernel.
 
     Attributes:
-        streams: whether the queries stay on the chip, and whole rows of the corpus are prefetched.
         queries: queries per program.
         rows: corpus rows per tile.
         chunk: columns per dot product.
-        stages: depth of the software pipeline.
+        stages: chunks in flight.
         warps: warps per program.
+        programs: of a processor at once.
     """
 
-    streams: bool
     queries: int
     rows: int
     chunk: int
     stages: int
     warps: int
-
-    def shared_bytes(self, dimension: int, itemsize: int) -> int:
-        """Shared memory of a program, in bytes, from the buffers that it keeps."""
-        parts = parts_of(itemsize)
-        buffers = max(1, self.stages - 1)
-        if self.streams:
-            columns = -(-dimension // self.chunk) * self.chunk
-            return (buffers * self.rows + parts * self.queries) * columns * itemsize
-        return self.stages * (self.rows + parts * self.queries) * self.chunk * itemsize
+    programs: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,55 +74,41 @@ def parts_of(itemsize: int) -> int:
     return 1 if itemsize == 4 else 2
 
 
-def shape_for(*, queries: int, dimension: int, itemsize: int, k: int, shared_bytes: int) -> Shape:
-    """Chooses the shape of a scan.
+def shape_for(*, queries: int, dimension: int, itemsize: int, shared_bytes: int) -> Shape:
+    """Chooses the shape of a scan: what builds fit into a processor, without spilling a register.
 
-    Few queries are streamed: tiles of about 32 KiB of whole rows, two in flight, so that two
-    programs fit on a processor and one reads while the other sorts. Not tuned on a GPU.
+    Not tuned on a GPU.
 
     Args:
         itemsize: bytes of one corpus element.
-        k: entries asked for.
         shared_bytes: shared memory that one program may have.
     """
-    chunk = 64 if -(-dimension // 64) % 2 else 128
-    chunk = min(chunk, max(16, _power_of_two_from(dimension)))
-    short = k <= 16
-    if queries > _STREAMED_QUERIES or itemsize == 4:
-        block = min(32 if itemsize == 4 or not short else 64, max(16, _power_of_two_from(queries)))
-        return Shape(
-            streams=False,
-            queries=block,
-            rows=128 if block == 64 else 64,
-            chunk=min(chunk, 128 // itemsize),
-            stages=3,
-            warps=8 if block == 64 else 4,
-        )
-    columns = -(-dimension // chunk) * chunk
-    rows = min(128, max(16, _power_of_two_from(32768 // (columns * itemsize) + 1) // 2))
-    shape = Shape(
-        streams=True,
-        queries=_STREAMED_QUERIES,
-        rows=rows,
-        chunk=chunk,
-        stages=3,
-        warps=4 if short else 8,
+    much, few = shared_bytes > _MUCH_SHARED, queries <= 16
+    block = min(64 if much else 32, max(8, _power_of_two_from(queries)))
+    return Shape(
+        queries=block,
+        rows=128,
+        chunk=min(128 // itemsize, max(16, _power_of_two_from(dimension))),
+        stages=(5 if few else 4) if much else 3,
+        warps=4 if few else 8,
+        programs=2 if few else 1,
     )
-    if shape.shared_bytes(dimension, itemsize) + 8192 > shared_bytes:
-        return replace(shape, stages=2)
-    return shape
 
 
-def slab_rows(
-    shape: Shape, *, rows: int, queries: int, dimension: int, itemsize: int, device: Device
-) -> int:
-    """Rows per program, a multiple of the tile's: enough programs to fill the device once."""
-    fitting = device.shared_bytes // (shape.shared_bytes(dimension, itemsize) + 8192)
-    programs = device.processors * min(4, max(1, fitting))
-    blocks = -(-queries // shape.queries)
+def slab_rows(shape: Shape, *, rows: int, queries: int, k: int, processors: int) -> int:
+    """Rows per program, a multiple of the tile's: enough programs to fill the device once.
+
+    Many queries or long lists take more programs, and so more bins: that three of the k best rows
+    of a query meet in one bin, for which it may be scanned again, has a chance of C(k, 3) / bins^2
+    where rows come in random order. Over all queries that is about a tenth at most.
+    """
     tiles = -(-rows // shape.rows)
-    slabs = min(tiles, -(-programs // blocks))
-    return -(-tiles // slabs) * shape.rows
+    slabs = max(
+        -(-processors * shape.programs // -(-queries // shape.queries)),
+        -(-isqrt(10 * queries * comb(k, 3)) // shape.rows),
+        -(-tiles // _SLAB_TILES),
+    )
+    return -(-tiles // min(tiles, slabs)) * shape.rows
 
 
 def unavailable() -> str | None:
@@ -158,7 +149,9 @@ def misfit(*, rows: int, dimension: int, k: int, contiguous: bool) -> str | None
     return None
 
 
-def search(queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def search(
+    queries: Floats, corpus: Tensor, inverse_norms: Tensor, k: int
+) -> tuple[Floats, Indices]:
     """The k rows of greatest cosine for each query, without writing a matrix of scores.
 
     Dot products of 16-bit rows are accumulated in float32 on tensor cores; a query enters as the
@@ -166,14 +159,14 @@ def search(queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int) -> tu
     three TF32 products, which keeps float32's accuracy.
 
     Args:
-        queries: unit rows, float32 [Q, D], Q >= 1.
+        queries: unit rows, float32 [Q, D], Q >= 1, on the host.
         corpus: [N, D], float32, float16 or bfloat16, contiguous.
         inverse_norms: float32 [N]; 1 / ||row||, or 0 for a row that is left out.
-        k: at most the number of rows with a positive inverse norm, and at most 64.
+        k: at most the number of rows with a positive inverse norm, and at most 128.
 
     Returns:
-        Scores, float32 [Q, k], and row numbers, int64 [Q, k]: best first, of equal scores the lower
-        row first.
+        Scores, float32 [Q, k], and row numbers, int64 [Q, k], on the host: best first, of equal
+        scores the lower row first.
 
     Raises:
         BackendError: there is no GPU here.
@@ -182,115 +175,119 @@ def search(queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int) -> tu
     reason = unavailable()
     if reason is not None:
         raise BackendError(f"the triton backend cannot run: {reason}; use 'torch' or 'numpy'")
-    _check(queries, corpus, k)
+    _check(corpus, k)
     import torch
 
-    rows, dimension = corpus.shape
-    device = _device(corpus)
-    shape = shape_for(
-        queries=len(queries),
-        dimension=dimension,
-        itemsize=corpus.itemsize,
-        k=k,
-        shared_bytes=device.shared_bytes,
-    )
-    per_program = slab_rows(
-        shape,
-        rows=rows,
-        queries=len(queries),
-        dimension=dimension,
-        itemsize=corpus.itemsize,
-        device=device,
-    )
-    scores = torch.empty((len(queries), k), dtype=torch.float32, device=corpus.device)
-    found = torch.empty((len(queries), k), dtype=torch.int64, device=corpus.device)
-    launch(
-        shape,
-        per_program=per_program,
-        parts=split(queries, corpus),
-        corpus=corpus,
-        inverse_norms=inverse_norms,
-        scores=scores,
-        found=found,
-    )
-    return scores, found
+    found = [
+        launch(torch.from_numpy(queries[some]).to(corpus.device), corpus, inverse_norms, k)
+        for some in blocks(len(queries), _QUERIES_TOGETHER)
+    ]
+    return scores_and_rows(np.concatenate([keys.cpu().numpy() for keys in found]))
+
+
+def scores_and_rows(keys: Indices) -> tuple[Floats, Indices]:
+    """What the kernels' 64-bit keys stand for: scores, float32, and rows, int64."""
+    ascending = (keys >> 32).astype(np.int32)
+    bits = ascending ^ ((ascending >> 31) & 0x7FFFFFFF)
+    return bits.view(np.float32), 0x7FFFFFFF - (keys & 0xFFFFFFFF)
 
 
 def launch(
-    shape: Shape,
-    *,
-    per_program: int,
-    parts: Tensor,
-    corpus: Tensor,
-    inverse_norms: Tensor,
-    scores: Tensor,
-    found: Tensor,
-) -> None:
-    """Scans and merges with a given shape; `search` chooses it, a benchmark may try others.
+    queries: Tensor, corpus: Tensor, inverse_norms: Tensor, k: int, *, shape: Shape | None = None
+) -> Tensor:
+    """The answer as keys, on the device, of which nothing waits.
 
     Args:
-        per_program: rows per program, a multiple of `shape.rows`.
-        parts: the queries, [parts, Q, D] in the corpus' dtype.
+        queries: float32 [Q, D], unit rows.
         corpus: [N, D].
         inverse_norms: float32 [N].
-        scores: float32 [Q, k], written.
-        found: int64 [Q, k], written.
+        k: as for `search`.
+        shape: other than the one that is chosen; a benchmark tries some.
+
+    Returns:
+        int64 [Q, k], for `scores_and_rows`.
     """
     import torch
 
-    from llm_kernels import triton_kernels
+    from llm_kernels import triton_kernels as kernels
 
-    (queries, k), (rows, dimension) = scores.shape, corpus.shape
+    (count, dimension), rows, place = queries.shape, len(corpus), corpus.device
+    shape, per_program = _cut(
+        queries=count,
+        rows=rows,
+        dimension=dimension,
+        itemsize=corpus.itemsize,
+        k=k,
+        device=_device(corpus),
+        shape=shape,
+    )
     slabs = -(-rows // per_program)
-    slots = _power_of_two_from(k)
-    list_scores = torch.empty((queries, slabs, k), dtype=torch.float32, device=corpus.device)
-    list_rows = torch.empty((queries, slabs, k), dtype=torch.int32, device=corpus.device)
+    common = {"D": dimension, "PARTS": parts_of(corpus.itemsize)}
+    chunked = common | {"CHUNK": shape.chunk}
+    parts = torch.empty((count * common["PARTS"], dimension), dtype=corpus.dtype, device=place)
+    flags = torch.empty((count,), dtype=torch.int32, device=place)
+    lists = torch.empty((count, slabs, k + 1), dtype=torch.int64, device=place)
+    keys = torch.empty((count, k), dtype=torch.int64, device=place)
+    sizes = (count, rows, per_program, k)
+    merged = {"SLABS": max(_LEAST_SLABS, _power_of_two_from(slabs))}
     # Triton launches on the current device, which is the first one in every thread.
-    with torch.cuda.device(corpus.device) if corpus.is_cuda else nullcontext():
-        triton_kernels.scan[(-(-queries // shape.queries), slabs)](
-            parts,
-            corpus,
-            inverse_norms,
-            list_scores,
-            list_rows,
-            queries,
-            rows,
-            per_program,
-            D=dimension,
-            K=k,
-            SLOTS=slots,
-            PARTS=len(parts),
-            STREAMS=shape.streams,
-            QUERIES=shape.queries,
-            ROWS=shape.rows,
-            CHUNK=shape.chunk,
-            STAGES=shape.stages,
-            num_warps=shape.warps,
+    with torch.cuda.device(place) if corpus.is_cuda else nullcontext():
+        _run(
+            kernels.split,
+            (count, 1, 1),
+            (queries, parts, flags),
+            (),
+            common | {"BLOCK": _power_of_two_from(dimension)},
         )
-        triton_kernels.merge[(queries,)](
-            list_scores,
-            list_rows,
-            scores,
-            found,
-            slabs * k,
-            K=k,
-            SLOTS=slots,
-            CANDIDATES=min(_MERGED_TOGETHER, max(16, _power_of_two_from(slabs * k))),
-            num_warps=4,
+        _run(
+            kernels.scan,
+            (-(-count // shape.queries), slabs, 1),
+            (parts, corpus, inverse_norms, lists),
+            sizes,
+            chunked | {"QUERIES": shape.queries, "ROWS": shape.rows, "STAGES": shape.stages},
+            warps=shape.warps,
         )
+        _run(kernels.merge, (count, 1, 1), (lists, flags, keys), (slabs, k), merged)
+        _run(
+            kernels.rescue,
+            (-(-count // RESCUED["QUERIES"]), slabs, 1),
+            (parts, corpus, inverse_norms, flags, lists),
+            sizes,
+            chunked | RESCUED,
+        )
+        _run(kernels.merge, (count, 1, 1), (lists, flags, keys), (slabs, k), merged)
+    return keys
 
 
-def split(queries: Tensor, corpus: Tensor) -> Tensor:
-    """The queries, float32 [Q, D], as a sum of arrays of the corpus' dtype, [parts, Q, D]."""
-    import torch
-
-    rounded = queries.to(corpus.dtype)
-    if parts_of(corpus.itemsize) == 1:
-        return rounded.contiguous()[None]
-    return torch.stack((rounded, (queries - rounded.float()).to(corpus.dtype)))
+# What Triton compiled, by all that it would look up at every launch.
+_KEPT: dict[tuple[object, ...], Any] = {}
 
 
-def _check(queries: Tensor, corpus: Tensor, k: int) -> None:
+def _run(
+    kernel: Any,  # noqa: ANN401 - Triton's, or a function of its interpreter
+    grid: tuple[int, int, int],
+    tensors: tuple[Tensor, ...],
+    sizes: tuple[int, ...],
+    constants: dict[str, int],
+    *,
+    warps: int = 4,
+) -> None:
+    """Launches a kernel; after the first time without Triton's own look-up, 10 microseconds."""
+    key = (
+        kernel.__name__,
+        warps,
+        *constants.values(),
+        *((tensor.device.index, tensor.dtype, tensor.data_ptr() % 16 == 0) for tensor in tensors),
+    )
+    kept = _KEPT.get(key)
+    if kept is None:
+        # The interpreter compiles nothing, and returns None.
+        _KEPT[key] = kernel[grid](*tensors, *sizes, **constants, num_warps=warps)
+    else:
+        kept[grid](*tensors, *sizes, *constants.values())
+
+
+def _check(corpus: Tensor, k: int) -> None:
     rows, dimension = corpus.shape
     dtype = str(corpus.dtype).removeprefix("torch.")
     if dtype not in _DTYPES:
@@ -298,14 +295,33 @@ def _check(queries: Tensor, corpus: Tensor, k: int) -> None:
     reason = misfit(rows=rows, dimension=dimension, k=k, contiguous=corpus.is_contiguous())
     if reason is not None:
         raise VectorError(reason)
-    if corpus.device != queries.device:
-        raise VectorError(
-            f"queries are on {queries.device} and the corpus on {corpus.device}: move one of them"
-        )
     if corpus.device.type != "cuda" and not interpreted():
         raise VectorError(
             f"the corpus is on {corpus.device}; the triton backend needs it on a GPU: call .cuda()"
         )
+
+
+@lru_cache(maxsize=1024)
+def _cut(
+    *,
+    queries: int,
+    rows: int,
+    dimension: int,
+    itemsize: int,
+    k: int,
+    device: Device,
+    shape: Shape | None,
+) -> tuple[Shape, int]:
+    """The shape of a search, and the rows of its programs."""
+    if shape is None:
+        shape = shape_for(
+            queries=queries,
+            dimension=dimension,
+            itemsize=itemsize,
+            shared_bytes=device.shared_bytes,
+        )
+    per_program = slab_rows(shape, rows=rows, queries=queries, k=k, processors=device.processors)
+    return shape, per_program
 
 
 def _device(corpus: Tensor) -> Device:

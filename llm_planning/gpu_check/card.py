@@ -22,6 +22,8 @@ from llm_serving.vllm_engine import VllmEngine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torch import Tensor
+
 IMAGES = 4
 
 
@@ -56,6 +58,13 @@ def exactness(devices: Sequence[str], *, backend: str) -> Finding:
 
     from llm_kernels import topk_cosine
 
+    def error_of(queries: Tensor, stored: Tensor, weights: Tensor, k: int) -> float:
+        scores, found = topk_cosine(queries, stored, k, inverse_norms=weights, backend=backend)
+        cosines = normalize(queries.double().cpu()) @ normalize(stored.double().cpu()).T
+        cosines[:, weights.cpu() == 0.0] = -math.inf
+        answers = torch.stack((scores.cpu().double(), cosines.gather(1, found.cpu())))
+        return float((answers - cosines.topk(k).values).abs().max())
+
     rng = np.random.default_rng(0)
     rows, asked = (
         torch.from_numpy(rng.standard_normal((count, 384)).astype(np.float32))
@@ -64,22 +73,22 @@ def exactness(devices: Sequence[str], *, backend: str) -> Finding:
     errors: dict[str, float] = {}
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         stored = rows.to(dtype)
-        cosines = normalize(asked.double()) @ normalize(stored.double()).T
         weights = 1 / stored.float().norm(dim=1)
         # Rows that are left out may hold anything.
-        stored[::1000], weights[::1000], cosines[:, ::1000] = math.nan, 0.0, -math.inf
-        # One query streams the rows of 16 bits, many do not; long lists have shapes of their own.
+        stored[::1000], weights[::1000] = math.nan, 0.0
+        # Few queries and many, and rows of every type, have kernels of their own.
         for queries, k, device in product((1, len(asked)), (10, 64), devices):
-            scores, found = topk_cosine(
-                asked[:queries].to(device),
-                stored.to(device),
-                k,
-                inverse_norms=weights.to(device),
-                backend=backend,
+            name = f"{device} {dtype} {queries} queries, k={k}"
+            errors[name] = error_of(
+                asked[:queries].to(device), stored.to(device), weights.to(device), k
             )
-            answers = torch.stack((scores.cpu().double(), cosines.gather(1, found.cpu())))
-            error = (answers - cosines[:queries].topk(k).values).abs().max()
-            errors[f"{device} {dtype} {queries} queries, k={k}"] = float(error)
+    # The best rows lie so that one place of a tile gets them all: the kernels look for more there.
+    many = torch.from_numpy(rng.standard_normal((200_000, 16)).astype(np.float32))
+    many[5:700:128] = many[0] + many[5:700:128] / 100
+    for device in devices:
+        errors[f"{device} the best rows 128 apart"] = error_of(
+            many[:1].to(device), many.to(device), (1 / many.norm(dim=1)).to(device), 10
+        )
     wrong = {name: error for name, error in errors.items() if not error < 1e-5}
     reason = f"scores or rows are not those of float64: {wrong}" if wrong else ""
     return Finding(not wrong, {"largest_errors": errors}, reason)

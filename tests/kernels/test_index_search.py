@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from llm_kernels import index as index_module
+from llm_kernels import similarity
 from llm_kernels.errors import BackendError, VectorError
 from llm_kernels.index import EmbeddingIndex, Match, _Sent
 from llm_kernels.similarity import topk_oracle
@@ -226,6 +228,45 @@ def test_any_sequence_of_writes_is_followed_on_a_device():
         following += len(new)
         if rng.integers(2):
             assert there.search_batch(vectors, 9) == here.search_batch(vectors, 9)
+
+
+@pytest.mark.parametrize(
+    ("backend", "rows", "queries", "sent"),
+    [
+        ("auto", 19, 1, []),
+        ("auto", 20, 1, [20, 20]),
+        ("auto", 10, 2, [10, 10]),
+        ("torch", 1, 1, [1, 1]),
+    ],
+)
+def test_what_is_little_work_is_done_here_unless_a_backend_is_named(
+    backend, rows, queries, sent, monkeypatch
+):
+    following, counts = _Sent.following, []
+
+    def watched(copy, array, count):
+        counts.append(count)
+        return following(copy, array, count)
+
+    monkeypatch.setattr(_Sent, "following", watched)
+    monkeypatch.setattr(index_module, "_ANSWERED_HERE", 60)
+    index = EmbeddingIndex(3, backend=backend)
+    index._sent = _Sent("cpu"), _Sent("cpu")
+    vectors = normal(rows, 3)
+    index.add(names(rows), vectors)
+    found = index.search_batch(vectors[:queries], 1)
+    assert [matches[0].key for matches in found] == names(queries)
+    assert counts == sent
+
+
+def test_how_many_entries_there_are_is_not_asked_of_a_device(monkeypatch):
+    """The norms there would have to be counted and waited for."""
+    index = EmbeddingIndex(3, backend="torch")
+    index._sent = _Sent("cpu"), _Sent("cpu")
+    index.add(names(20), normal(20, 3))
+    index.remove(names(18))
+    monkeypatch.setattr(similarity, "_taking_part", None)
+    assert [len(found) for found in index.search_batch(normal(2, 3), 9)] == [2, 2]
 
 
 @pytest.mark.parametrize(

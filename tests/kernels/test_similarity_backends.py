@@ -13,7 +13,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import llm_kernels
 from llm_kernels import (
     available_backends,
     choose_backend,
@@ -34,19 +33,33 @@ NEEDS_FAISS = pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is no
 
 
 def by_torch(queries, corpus, norms, k):
-    answer = torch_search.search(
-        torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
-    )
-    return tuple(side.numpy() for side in answer)
+    return torch_search.search(queries, torch.from_numpy(corpus), torch.from_numpy(norms), k)
 
 
 def by_torch_as_on_a_device(queries, corpus, norms, k):
     """What runs on a GPU: matrix product, top k and merge in torch."""
-    with mock.patch.object(torch_search, "_BLOCK", 1 << 10):
-        answer = torch_search.search_on_device(
-            torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
+    return on_a_device(queries, torch.from_numpy(corpus), torch.from_numpy(norms), k)
+
+
+def on_a_device(queries, corpus, norms, k):
+    """As on a GPU, where 16-bit matrices have a product with a float32 result."""
+    halves = corpus.itemsize == 2
+    best_of = torch_search.best_of_halves if halves else torch_search.best_of_floats
+    error = torch_search.halves_error(corpus) if halves else torch_search.floats_error(corpus)
+    product = torch.mm
+
+    def product_of_halves(left, right, *, out_dtype):
+        assert left.dtype == right.dtype == corpus.dtype
+        assert out_dtype == torch.float32
+        return product(left.float(), right.float())
+
+    with (
+        mock.patch.object(torch_search, "_BLOCK", 1 << 10),
+        mock.patch.object(torch, "mm", product_of_halves),
+    ):
+        return torch_search.search_on_device(
+            queries, corpus, norms, k, best_of=best_of, error=error
         )
-    return tuple(side.numpy() for side in answer)
 
 
 def by_faiss_in_blocks(queries, corpus, norms, k):
@@ -104,10 +117,10 @@ class GpuFaiss:
 def by_faiss_as_on_a_gpu(queries, corpus, norms, k):
     with GpuFaiss().installed() as stand_in, mock.patch.object(torch_search, "_BLOCK", 1 << 10):
         answer = faiss_search.search_on_gpu(
-            torch.from_numpy(queries), torch.from_numpy(corpus), torch.from_numpy(norms), k
+            queries, torch.from_numpy(corpus), torch.from_numpy(norms), k
         )
     assert set(stand_in.searched_on) == {"cpu"}
-    return tuple(side.numpy() for side in answer)
+    return answer
 
 
 def by_numpy_in_blocks(queries, corpus, norms, k):
@@ -246,10 +259,23 @@ def test_torch_reads_every_dtype(dtype):
     asked = unit_queries(drawn)
     expected = topk_oracle(drawn, corpus.float().numpy(), 7, inverse_norms=norms.numpy())
     with mock.patch.object(numpy_search, "_CONVERTED", 1 << 10):
-        answer = torch_search.search(torch.from_numpy(asked), corpus, norms, 7)
-    assert_same(expected, [side.numpy() for side in answer], str(dtype))
-    answer = torch_search.search_on_device(torch.from_numpy(asked), corpus, norms, 7)
-    assert_same(expected, [side.numpy() for side in answer], str(dtype))
+        assert_same(expected, torch_search.search(asked, corpus, norms, 7), str(dtype))
+    assert_same(expected, on_a_device(asked, corpus, norms, 7), str(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_err_by_no_more_than_is_counted_on(dtype):
+    """Also where a query's numbers are so small that float16 has few steps left for them."""
+    rng = np.random.default_rng(4)
+    corpus = torch.from_numpy(normal(rng, 300, 400)).to(dtype)
+    norms = inverse_norms(corpus)
+    drawn = normal(rng, 3, 400) * np.float32(10.0) ** rng.integers(-9, 1, (3, 400))
+    asked = unit_queries(drawn.astype(np.float32))
+    high = torch.from_numpy(asked).to(dtype).double()
+    low = (torch.from_numpy(asked).double() - high).to(dtype).double()
+    apart = (high + low - torch.from_numpy(asked).double()) @ corpus.double().T * norms
+    exact = torch_search.product_error(400)
+    assert 0 < apart.abs().max() <= torch_search.halves_error(corpus) - 2 * exact
 
 
 def rounded_to_tf32(scores_of):
@@ -349,7 +375,7 @@ def test_faiss_on_a_gpu_has_a_greatest_k():
     """Asked for more, it ends the process."""
     corpus = torch.ones((2_100, 2))
     norms = inverse_norms(corpus)
-    asked = torch.tensor([[1.0, 0.0]])
+    asked = np.float32([[1.0, 0.0]])
     with GpuFaiss().installed():
         _, rows = faiss_search.search_on_gpu(asked, corpus, norms, 2_032)
         assert rows[0].tolist() == list(range(2_032))
@@ -357,47 +383,14 @@ def test_faiss_on_a_gpu_has_a_greatest_k():
             faiss_search.search_on_gpu(asked, corpus, norms, 2_033)
 
 
-def test_the_kernels_are_launched_on_the_device_of_the_corpus(monkeypatch):
-    """Triton takes the current device, which is the first one."""
-    current, launched = ["cuda:0"], []
-
-    @contextmanager
-    def device(name):
-        current.append(name)
-        yield
-        current.pop()
-
-    class Kernel:
-        def __getitem__(self, grid):
-            return lambda *_, **__: launched.append(current[-1])
-
-    kernels = SimpleNamespace(scan=Kernel(), merge=Kernel())
-    monkeypatch.setitem(sys.modules, "llm_kernels.triton_kernels", kernels)
-    monkeypatch.setattr(llm_kernels, "triton_kernels", kernels, raising=False)
-    monkeypatch.setattr(torch, "empty", lambda *_, **__: None)
-    monkeypatch.setattr(torch.cuda, "device", device)
-    shape = triton_search.shape_for(queries=4, dimension=64, itemsize=4, k=3, shared_bytes=101_376)
-    triton_search.launch(
-        shape,
-        per_program=shape.rows,
-        parts=[None],
-        corpus=SimpleNamespace(shape=(100, 64), device="cuda:1", is_cuda=True),
-        inverse_norms=None,
-        scores=SimpleNamespace(shape=(4, 3)),
-        found=None,
-    )
-    assert launched == ["cuda:1", "cuda:1"]
-    assert current == ["cuda:0"]
-
-
 @pytest.mark.parametrize(("triton_runs", "expected"), [(True, "triton"), (False, "torch")])
 def test_the_choice_on_a_gpu(monkeypatch, triton_runs, expected):
     monkeypatch.setattr(
         triton_search, "unavailable", lambda: None if triton_runs else "no GPU is here"
     )
-    size = {"device": "cuda:1", "rows": 2**30, "k": 64, "dimension": 1024}
+    size = {"device": "cuda:1", "rows": 2**30, "k": 128, "dimension": 1024}
     assert choose_backend(**size) == expected
-    for beyond in ({"rows": 2**30 + 1}, {"k": 65}, {"dimension": 1025}, {"contiguous": False}):
+    for beyond in ({"rows": 2**30 + 1}, {"k": 129}, {"dimension": 1025}, {"contiguous": False}):
         assert choose_backend(**size | beyond) == "torch"
 
 

@@ -52,6 +52,13 @@ def test_rows_without_a_norm_take_no_part(backend, as_kind):
     assert_same((scores, indices), (expected[0], 2 * expected[1] + 1))
 
 
+def test_queries_are_looked_at_also_where_no_row_takes_part():
+    nothing = np.zeros(len(CORPUS), np.float32)
+    assert topk_cosine(QUERIES, CORPUS, 2, inverse_norms=nothing)[0].shape == (3, 0)
+    with pytest.raises(VectorError, match=r"queries\[0\] is zero"):
+        topk_cosine(np.zeros((1, 20), np.float32), CORPUS, 2, inverse_norms=nothing)
+
+
 @pytest.mark.parametrize("backend", CPU_BACKENDS)
 def test_fewer_rows_than_asked_for_show_in_the_shape(backend):
     scores, indices = topk_cosine(QUERIES, CORPUS[:4], 10, backend=backend)

@@ -163,7 +163,7 @@ def test_rows_that_are_not_those_of_their_scores_are_wrong(monkeypatch):
     assert not found.right
     errors = found.figures["largest_errors"]
     wrong = {name for name, error in errors.items() if error > 1e-5}
-    assert len(errors) == 12
+    assert len(errors) == 13
     assert wrong == {name for name in errors if name.endswith("k=64")}
     assert all(name in found.reason for name in wrong)
 
