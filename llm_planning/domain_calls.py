@@ -19,6 +19,7 @@ from llm_planning.repeatable import (
     is_watched,
     refuse_unlike_starts,
     repetitions,
+    steady_words,
     twin_of,
     watched_step,
     without_global_draws,
@@ -76,9 +77,9 @@ async def simulated(domain: Domain[S, A], state: S, action: A, rng: Random) -> S
     """
     if not (times := repetitions(domain)):
         return await stepped(domain, state, action, rng)
-    twins = [twin_of(rng) for _ in range(times)]
+    twins, words = [twin_of(rng) for _ in range(times)], steady_words(domain, state)
     step = await stepped(domain, state, action, rng)
-    repeated = Repeated(domain, state, action, step)
+    repeated = Repeated(domain, state, action, words, step)
     for twin in twins:
         before = twin.getstate()
         again = await stepped(domain, state, action, twin)

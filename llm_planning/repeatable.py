@@ -26,7 +26,7 @@ from contextlib import suppress
 from ctypes import c_uint64
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import cache
 from io import BytesIO
 from random import Random, SystemRandom
 from types import FunctionType, ModuleType
@@ -114,11 +114,23 @@ class Repeated(Generic[S, A]):
 
     Args:
         state: that all are taken from.
+        words: `steady_words` of the state before.
         step: the first one, which counts.
+
+    Raises:
+        DomainError: the world says something else of the state, though the state is the same.
     """
 
-    def __init__(self, domain: Domain[S, A], state: S, action: A, step: Step[S]) -> None:
+    def __init__(
+        self, domain: Domain[S, A], state: S, action: A, words: tuple[object, ...], step: Step[S]
+    ) -> None:
         self._domain, self._state, self._action, self._step = domain, state, action, step
+        if steady_words(domain, state) != words:
+            raise DomainError(
+                f"{type(domain).__name__}.step changed what `describe` or `actions` say of the "
+                "state that it was given: keep all that changes in the state, not in the world"
+            )
+        self._words = steady_words(domain, step.state)
         kinds = [kind for kind in type(domain).__mro__ if kind not in Domain.__mro__]
         modules = [sys.modules[kind.__module__] for kind in kinds if kind.__module__ in sys.modules]
         members = {f"{kinds[0].__name__}.{name}": value for name, value in vars(domain).items()}
@@ -139,6 +151,11 @@ class Repeated(Generic[S, A]):
             DomainError: names class and remedy.
         """
         method = f"{type(self._domain).__name__}.step"
+        if steady_words(self._domain, self._step.state) != self._words:
+            raise DomainError(
+                f"{type(self._domain).__name__}.describe or actions said two things of one state: "
+                "let them go by the state alone, without chance"
+            )
         for kept, place in _places_of(self._kept).items():
             if place != self._places[kept]:
                 raise DomainError(_drew(method, f"the generator {kept}"))
@@ -214,30 +231,49 @@ def refuse_unlike_starts(domain: Domain[S, Any], seed: int, start: S, again: S) 
 
 
 def _is_alike(domain: Domain[S, Any], one: S, other: S) -> bool:
-    """Whether two states are one: they are equal, hold the same, or read the same."""
-    return not _differ(one, other) or _words(domain, one) == _words(domain, other)
+    """Whether two states are one: they are equal, hold the same or, as objects may, read so."""
+    if not _differ(one, other):
+        return True
+    with suppress(ValueError):
+        _marshalled((one, other))
+        return False
+    return words_of(domain, one) == words_of(domain, other)
 
 
 def _differ(one: object, other: object) -> bool:
-    try:
+    with suppress(Exception):
         if one == other:
             return False
-    except Exception:
-        pass
     digest = _pickled(one)
     return digest is None or digest != _pickled(other)
 
 
-def _words(domain: Domain[S, Any], state: S) -> tuple[object, ...]:
-    """What a world says of a state; what a coroutine would say is like nothing else."""
+def steady_words(domain: Domain[S, Any], state: S) -> tuple[object, ...]:
+    """As `words_of`; saying them changes nothing.
+
+    Raises:
+        DomainError: it did.
+    """
+    before = digest_of(state)
+    words = words_of(domain, state)
+    refuse_changed(domain, "describe or actions", state, before)
+    return words
+
+
+def words_of(domain: Domain[S, Any], state: S) -> tuple[object, ...]:
+    """What a world says of a state; nothing, if it has to wait for its words."""
     said: list[object] = []
     for tell in (domain.describe, domain.actions):
         words: Any = tell(state)
         if inspect.iscoroutine(words):
-            words.close()
-            said.append(object())
-        else:
-            said.append(words if isinstance(words, str) else tuple(map(str, words)))
+            try:
+                words.send(None)
+            except StopIteration as done:
+                words = done.value
+            else:
+                words.close()
+                words = ()
+        said.append(words if isinstance(words, str) else tuple(map(str, words)))
     return tuple(said)
 
 
@@ -409,11 +445,16 @@ def _best_for(state: object) -> Callable[[Any], Hashable | None]:
         return _nothing
     if state.__class__ not in _CONTAINERS and _is_value(state):
         return _hashed
-    for how in (_marshalled, _marshalled_members):
-        with suppress(Exception):
-            how(state)
-            return how
-    return partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
+    with suppress(ValueError):
+        _marshalled(state)
+        return _marshalled
+    with suppress(Exception):
+        if _has_members_alone(state) and _marshalled_members(state):
+            return _marshalled_members
+    if any("__getstate__" in vars(base) for base in type(state).__mro__[:-1]):
+        # What it leaves out may change, too.
+        return lambda state: _pickled((state, vars(state)))
+    return _pickled
 
 
 _FIXED: Final = frozenset({int, str, bytes, float, bool, complex, type(None)})
@@ -425,10 +466,13 @@ def _is_value(state: object) -> bool:
     if state.__class__ in _FIXED or isinstance(state, Enum):
         return True
     if isinstance(state, tuple | frozenset):
-        return all(map(_is_value, state))
-    if is_dataclass(state) and vars(type(state)).get("__hash__") and not isinstance(state, type):
-        return all(
-            _is_value(getattr(state, field.name)) for field in fields(state) if field.compare
+        return not hasattr(state, "__dict__") and all(map(_is_value, state))
+    if is_dataclass(state) and not isinstance(state, type):
+        made: Any = vars(type(state)).get("__hash__")
+        # Written by the decorator, not by a person.
+        is_whole = made is not None and made.__code__.co_filename == "<string>"
+        return is_whole and all(
+            field.compare and _is_value(getattr(state, field.name)) for field in fields(state)
         )
     return False
 
@@ -448,19 +492,27 @@ def _marshalled(state: Any) -> bytes:  # noqa: ANN401 - states are anybody's
 
 
 def _marshalled_members(state: Any) -> bytes:  # noqa: ANN401 - likewise
-    """All of an object that has nothing but members."""
-    if any(_MORE & vars(kind).keys() for kind in type(state).__mro__[:-1]):
-        raise TypeError(f"{type(state)} has more than members")
+    """All of an object that has nothing but members; see `_has_members_alone`."""
     return marshal.dumps(vars(state), 2)
 
 
-_MORE: Final = frozenset({"__slots__", "__reduce__", "__reduce_ex__", "__getstate__"})
+def _has_members_alone(state: Any) -> bool:  # noqa: ANN401 - likewise
+    """Whether an object has nothing but members: no slots, no items, no pickling of its own."""
+    kind = type(state)
+    if any(_OWN & vars(base).keys() for base in kind.__mro__[:-1]):
+        return False
+    _, _, members, *items = (*state.__reduce_ex__(2), None, None)[:5]
+    return members is vars(state) and not any(item is not None for item in items)
+
+
+_OWN: Final = frozenset({"__slots__", "__reduce__", "__reduce_ex__", "__getstate__"})
 
 
 def _pickled(state: object) -> bytes | None:
     """A state as bytes; None if nothing writes it.
 
-    What no other process could read, such as an object of a local class, has addresses in it.
+    What cannot be written, such as an object of a local class, a lock or a generator, is told by
+    its address.
     """
     with suppress(Exception):
         return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
@@ -473,21 +525,40 @@ def _pickled(state: object) -> bytes | None:
 
 class _LoosePickler(pickle.Pickler):
     def persistent_id(self, value: object) -> int | None:
-        """Writes code as its address."""
-        return id(value) if isinstance(value, type | FunctionType | ModuleType) else None
+        """Tells what cannot be written by its address."""
+        if isinstance(value, _WRITTEN):
+            return None
+        with suppress(Exception):
+            if not isinstance(value, type | FunctionType | ModuleType):
+                value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+                return None
+        if len(_told_by_address) > _MOST_LOOKED_AT:
+            _told_by_address.clear()
+        _told_by_address[id(value)] = value
+        return id(value)
+
+
+_WRITTEN = (*_FIXED, *_CONTAINERS)
+_told_by_address: dict[int, object] = {}
+"""The last ones, so that a state can be read again."""
+
+
+class _LooseUnpickler(pickle.Unpickler):
+    def persistent_load(self, pid: int) -> object:
+        return _told_by_address[pid]
 
 
 def _reads_alike(domain: Domain[S, Any], before: object, state: S) -> bool:
     """Whether only what nobody reads changed, such as a value that was kept for the next time."""
     with suppress(Exception):
-        return _words(domain, _read(before, type(state))) == _words(domain, state)
+        return words_of(domain, _read(before, type(state))) == words_of(domain, state)
     return False
 
 
 def _read(written: Any, kind: type[S]) -> S:  # noqa: ANN401 - likewise
     """An object from its digest."""
     if _how[kind] is not _marshalled_members or written[:1] == b"\x80":
-        made: S = pickle.loads(written)
+        made: S = _LooseUnpickler(BytesIO(written)).load()
         return made
     made = kind.__new__(kind)
     vars(made).update(marshal.loads(written))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
 
 from llm_planning.domain import A, Advises, Believes, DomainError, Judged, S, Step, Verdict
 from llm_planning.domain_calls import check_step, is_finite, wrong_return
-from llm_planning.repeatable import watched_step
+from llm_planning.repeatable import digest_of, is_watched, refuse_changed, watched_step
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection
@@ -104,9 +104,13 @@ class CheckedRules:
         if name not in _RETURNS:
             return member
         fits, wanted = _RETURNS[name]
+        watched = is_watched(self._domain)
 
-        def asked(*given: object) -> Any:  # noqa: ANN401 - likewise
-            value = member(*given)
+        def asked(state: object, *given: object) -> Any:  # noqa: ANN401 - likewise
+            before = digest_of(state) if watched else None
+            value = member(state, *given)
+            if watched:
+                refuse_changed(self._domain, name, state, before)
             if not fits(value):
                 raise wrong_return(self._domain, name, value, wanted)
             return value

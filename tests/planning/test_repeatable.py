@@ -2,6 +2,7 @@
 
 import os
 import random
+import threading
 from collections import namedtuple
 from dataclasses import dataclass, field
 from enum import Enum
@@ -199,7 +200,11 @@ READERS = r"describe, observe, actions, milestones, success or score"
 
 @pytest.mark.parametrize(
     ("reader", "said"),
-    [("describe", READERS), ("actions", "step or actions"), ("milestones", READERS)],
+    [
+        ("describe", "describe or actions"),
+        ("actions", "describe or actions"),
+        ("milestones", READERS),
+    ],
 )
 async def test_a_method_that_only_reads_may_not_change_a_state(reader, said):
     class Shuffling(Places):
@@ -258,11 +263,149 @@ def test_values_need_no_bytes(state, digest):
     assert repeatable.digest_of(state) == digest
 
 
-def test_what_is_not_compared_is_not_looked_at():
-    state = Shut(1)
-    before = repeatable.digest_of(state)
-    state.bag.append(1)
-    assert repeatable.digest_of(state) == before == hash(state)
+class Listing(list):
+    pass
+
+
+class Keyed(dict):
+    __getattr__ = dict.__getitem__
+
+
+@dataclass
+class Named:
+    at: int
+    name: str = "it"
+
+    def __hash__(self):
+        return hash(self.name)
+
+
+class Marked(tuple):
+    pass
+
+
+class Hiding(Plain):
+    def __getstate__(self):
+        return {}
+
+    def __setstate__(self, state):
+        self.at = 0
+
+
+class Locked(Plain):
+    def __init__(self, at):
+        super().__init__(at)
+        self.lock = threading.Lock()
+
+
+class Slotted:
+    __slots__ = ("at",)
+
+    def __init__(self, at):
+        self.at = at
+
+
+def marked(at):
+    made = Marked()
+    made.at = at
+    return made
+
+
+def fill_bag(state, at):
+    state.bag.append(0)
+    return state
+
+
+ITEMS = (lambda state: state[0], put)
+
+
+def put_item(state, at):
+    state[0] = at
+    return state
+
+
+ATTRIBUTE = (lambda state: state.at, put)
+ODD = {
+    "list": (
+        lambda at: Listing([at]),
+        lambda state: state[0],
+        put_item,
+    ),
+    "dict": (lambda at: Keyed(at=at), lambda state: state["at"], put),
+    "hash": (Named, *ATTRIBUTE),
+    "tuple": (marked, *ATTRIBUTE),
+    "hiding": (Hiding, *ATTRIBUTE),
+    "locked": (Locked, *ATTRIBUTE),
+    "slots": (Slotted, *ATTRIBUTE),
+    "not compared": (lambda at: Shut(at, [0] * at), lambda state: len(state.bag), fill_bag),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_change_of_an_odd_state_is_seen_and_the_state_may_be_made_anew(kind, awaited):
+    made, at, moved = ODD[kind]
+
+    class Changing(Places):
+        pass
+
+    Changing.made, Changing.at, Changing.moved = map(staticmethod, (made, at, moved))
+    with pytest.raises(DomainError, match=r"^Changing\.step changed the state"):
+        await run("uct", Changing(), simulations=3)
+
+    class Making(Places):
+        pass
+
+    if awaited:
+
+        async def describe(self, state):
+            return Places.describe(self, state)
+
+        Making.describe = describe
+    Making.made, Making.at = map(staticmethod, (made, at))
+    assert (await run("uct", Making(), simulations=40)).success
+
+
+async def test_a_world_that_keeps_its_state_itself_is_refused():
+    class Kept(Places):
+        now = 0
+
+        def start(self, seed):
+            self.now = 0
+            return 0
+
+        def at(self, state):
+            return self.now
+
+        def step(self, state, action, rng):
+            self.now = {"on": 2, "back": 0}[action]
+            return Step(state, observation=self.now)
+
+    with pytest.raises(DomainError, match=r"^Kept\.step changed what `describe` or `actions` say"):
+        await run("uct", Kept(), simulations=9)
+
+
+async def test_words_that_change_by_themselves_are_refused():
+    class Flipping(Places):
+        turn = 0
+
+        def actions(self, state):
+            self.turn += 1
+            return ["on", "back"][:: 1 if self.turn % 2 else -1]
+
+    said = r"^Flipping\.(describe or actions said two|step changed what `describe`)"
+    with pytest.raises(DomainError, match=said):
+        await run("uct", Flipping(), simulations=9)
+
+
+async def test_rules_that_change_a_state_are_refused():
+    class Ruled(Places):
+        def advise(self, state):
+            state[0] = 3
+            return ["on"]
+
+    with pytest.raises(DomainError, match=r"^Ruled\.advise changed the state"):
+        CheckedRules(Ruled()).advise([0])
 
 
 # CHANCE FROM ELSEWHERE ----------------------------------------------------------------------------
