@@ -117,7 +117,7 @@ def check_step(domain: Domain[S, A], step: object) -> Step[S]:
         return step
     for part, fits, wanted in (
         ("reward", is_finite(reward), finite_wanted(reward)),
-        ("done", _truth(done) is not None, "True or False"),
+        ("done", truth_of(done) is not None, "True or False"),
         ("text", isinstance(step.text, str), "a text"),
         ("obstacle", isinstance(obstacle, str | None), "a text or None"),
     ):
@@ -170,7 +170,7 @@ def finite_wanted(value: object) -> str:
     return "a finite number"
 
 
-def _truth(value: Any) -> bool | None:  # noqa: ANN401 - likewise
+def truth_of(value: Any) -> bool | None:  # noqa: ANN401 - likewise
     """The truth value that a value equals, also of a library's own type; None if it equals none."""
     try:
         return {True: True, False: False}.get(value)
@@ -215,7 +215,7 @@ async def is_won(domain: Domain[S, Any], state: S, *, done: bool) -> bool | None
     if won is None or isinstance(won, bool):
         return won
     won = await settled(won)
-    told = _truth(won)
+    told = truth_of(won)
     if told is None and won is not None:
         raise wrong_return(domain, "success", won, "True, False or None")
     return told

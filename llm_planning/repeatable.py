@@ -164,12 +164,18 @@ class Repeated(Generic[S, A]):
         )
         if after != before and not drew:
             raise DomainError(_drew(method, "a generator in its state"))
-        if _differ(step[1:-1], self._step[1:-1]) or not _is_alike(
-            self._domain, step.state, self._step.state
-        ):
+        differing = [
+            name
+            for name in ("reward", "done", "observation", "text", "obstacle")
+            if _differ(getattr(step, name), getattr(self._step, name))
+        ]
+        if not _is_alike(self._domain, step.state, self._step.state):
+            differing.append("state")
+        if differing:
             raise DomainError(
                 f"{method} did two things with {quote(str(self._action))} in one state, by the "
-                "same draws of `rng`: draw all chance from `rng`, and change nothing in the world"
+                f"same draws of `rng` ({' and '.join(differing)} of its Step differ): draw all "
+                "chance from `rng`, and change nothing in the world"
             )
 
 

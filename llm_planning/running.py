@@ -130,7 +130,9 @@ class Prepared:
         judged = _judged(world, outcome.plan)
         if not traits and not judged:
             return outcome
-        metrics, told = outcome.metrics, {**traits, **judged}
+        metrics, told = outcome.metrics, dict(traits)
+        for key, value in judged.items():
+            told[f"judged.{key}" if told.get(key, value) != value else key] = value
         # What a world calls as a planner does has the world's name before its own.
         named = {
             f"domain.{key}" if metrics.get(key, value) != value else key: value
@@ -145,12 +147,17 @@ def _metrics_of_world(world: Domain[Any, Any], method: str, metrics: object) -> 
     Raises:
         DomainError: they are no mapping, or no JSON.
     """
+    if inspect.iscoroutine(metrics):
+        metrics.close()
     if isinstance(metrics, Mapping):
-        with suppress(TypeError, ValueError):
+        with suppress(TypeError, ValueError, RecursionError):
             json.dumps(dict(metrics), allow_nan=False)
-            if all(isinstance(name, str) for name in metrics):
+            optimum = metrics.get("optimum")
+            if all(isinstance(name, str) for name in metrics) and (
+                optimum is None or isinstance(optimum, int | float)
+            ):
                 return metrics
-    wanted = "a mapping from names to finite numbers, words or other JSON"
+    wanted = "a mapping from names to finite numbers, words or other JSON; `optimum` is a number"
     raise wrong_return(world, method, metrics, wanted)
 
 

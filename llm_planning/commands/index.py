@@ -141,10 +141,16 @@ def _entries(file: Path) -> tuple[list[str], list[Any]]:
         try:
             if text := line.decode("utf-8-sig").strip():
                 values.append(parse_json(text) if is_json else None)
-                texts.append(values[-1]["text"].strip() if is_json else text)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise EntryError(f"{file}, line {number}: {type(error).__name__}: {error}") from error
+                texts.append(_text_of(values[-1]) if is_json else text)
+        except ValueError as error:
+            raise EntryError(f"{file}, line {number}: {error}") from error
     return texts, values
+
+
+def _text_of(value: object) -> str:
+    if not (isinstance(value, dict) and isinstance(text := value.get("text"), str)):
+        raise ValueError(f'{quote(value)} is no JSON object that has a text as its "text"')
+    return text.strip()
 
 
 def _embedded(texts: list[str], model: str, *, cached: bool) -> tuple[Any, Any]:

@@ -22,6 +22,7 @@ from llm_planning.domain_calls import (
     started,
     stepped,
     tests_goal,
+    truth_of,
     wrong_return,
 )
 from llm_planning.repeatable import digest_of, is_watched, refuse_changed
@@ -165,8 +166,13 @@ class Episode(Generic[S, A]):
 
     async def _note_milestones(self) -> None:
         milestones = await settled(self.domain.milestones(self.state))
-        if not isinstance(milestones, Mapping):
-            raise wrong_return(self.domain, "milestones", milestones, "a mapping from names")
+        if not (
+            isinstance(milestones, Mapping)
+            and all(isinstance(name, str) for name in milestones)
+            and all(truth_of(is_passed) is not None for is_passed in milestones.values())
+        ):
+            wanted = "a mapping from names to True or False"
+            raise wrong_return(self.domain, "milestones", milestones, wanted)
         for name, is_passed in milestones.items():
             if self.milestones.get(name) is None:
                 self.milestones[name] = len(self.moves) if is_passed else None

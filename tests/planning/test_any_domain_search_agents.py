@@ -549,6 +549,9 @@ async def test_numbers_of_numpy_are_python_s_in_a_step():
         ("traits", {"optimum": {1, 2}}, "a mapping"),
         ("traits", {"width": float("nan")}, "a mapping"),
         ("traits", {1: 2}, "a mapping"),
+        ("traits", {"optimum": "three"}, "a mapping"),
+        ("milestones", {1: True}, "a mapping from names to True or False"),
+        ("milestones", {"half": float("nan")}, "a mapping from names to True or False"),
         ("actions", None, "a sequence of actions"),
         ("actions", "ud", "a sequence of actions"),
         ("actions", {"forward"}, "a sequence of actions"),
@@ -589,13 +592,14 @@ async def test_what_a_world_calls_as_a_planner_does_keeps_both():
             return {"reward": 7, "moves": 2, "width": 1}
 
         def judged(self, actions):
-            return {"simulations": "many"}
+            return {"simulations": "many", "width": 2}
 
     with open_engine("none") as engine:
         outcome = await plan("uct", Named(3), engine=engine, settings={"simulations": 20})
     metrics = outcome.metrics
     assert (metrics["reward"], metrics["domain.reward"]) == (1.0, 7)
     assert (metrics["moves"], metrics["width"], "domain.moves" in metrics) == (2, 1, False)
+    assert metrics["judged.width"] == 2
     assert (metrics["simulations"], metrics["domain.simulations"]) == (40, "many")
 
 

@@ -126,11 +126,11 @@ def test_jsonl_payloads_come_back(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{not json}", "line 2: JSONDecodeError: Expecting property name"),
-        ('["log"]', "line 2: TypeError"),
-        ('{"name": "log"}', "line 2: KeyError: 'text'"),
-        ('{"text": 3}', "line 2: AttributeError"),
-        ('{"text": ' + "[" * 10**5, "line 2: ValueError: it is nested too deeply"),
+        ("{not json}", "line 2: Expecting property name"),
+        ('["log"]', "line 2: ['log'] is no JSON object that has a text"),
+        ('{"name": "log"}', "line 2: {'name': 'log'} is no JSON object that has a text"),
+        ('{"text": 3}', "line 2: {'text': 3} is no JSON object that has a text"),
+        ('{"text": ' + "[" * 10**5, "line 2: it is nested too deeply"),
         ('{"text": " "}', "text 1 is empty"),
         ('{"text": "planks", "n": 2}', "key 'planks' comes twice"),
         ('{"text": "log", "n": NaN}', "the payload of key 'log' is not a JSON value"),
@@ -148,7 +148,7 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "hole").touch()
     os.truncate(tmp_path / "hole", 1 << 40)  # takes no room
     for name, message in {
-        "latin": "line 2: UnicodeDecodeError",
+        "latin": "line 2: 'utf-8' codec can't decode",
         "hole": "it is larger than",
         "missing": "No such file",
     }.items():

@@ -11,6 +11,7 @@ import os
 import re
 import warnings
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -309,7 +310,10 @@ def read_model(domain: Path, problem: Path) -> Any:
         model.clear_quality_metrics()
     if not conjuncts(model.goals):
         raise DomainError(f"problem={problem} has no goal: add conditions to its (:goal ...)")
-    if model.environment.expression_manager.And(model.goals).simplify().is_false():
+    impossible = False
+    with suppress(ZeroDivisionError):  # then the goal, which has no value, is never reached
+        impossible = model.environment.expression_manager.And(model.goals).simplify().is_false()
+    if impossible:
         raise DomainError(f"problem={problem} has a goal that contradicts itself: no plan exists")
     return model
 

@@ -452,7 +452,11 @@ class View:
         """
         kind = term.node_type
         if kind in _OPERATIONS:
-            return _OPERATIONS[kind](self.value(argument, bound) for argument in term.args)
+            values = (self.value(argument, bound) for argument in term.args)
+            try:
+                return _OPERATIONS[kind](values)
+            except ZeroDivisionError as error:
+                raise UndefinedError from error
         if kind == OperatorKind.FLUENT_EXP:
             fact = self.fact(term, bound)
             if term.type.is_bool_type():
