@@ -38,6 +38,7 @@ from llm_planning.experiments.ledger_files import (
     explaining,
 )
 from llm_planning.experiments.trial import KeptResult, Trial, limited, with_utf8
+from llm_planning.interrupts import was_interrupted
 from llm_planning.own_code import changed_since, describe_error
 from llm_planning.trace_file import TraceError
 from llm_planning.trace_tree import repeatable_fields
@@ -272,9 +273,9 @@ class Ledger:
             raise LedgerError(f"the ledger {self._file} was opened for reading: resume the sweep")
         try:
             content, trace = KeptResult.encode(result), result.trace_lines()
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # what a planner leaves may be of any class
+            if was_interrupted(error):
+                raise
             raise UnkeepableResultError(
                 f"the planner {result.trial.planner} left a result that cannot be kept "
                 f"({_reason(error)}): its plan, metrics and trace must be JSON values of a few "
