@@ -58,8 +58,10 @@ def _fix_hashes() -> None:
     """
     plans = sys.argv[1:2] in _PLANNING or sys.argv[1:3] in _PLANNING
     # A program that calls `main` must not begin anew.
-    here = os.path.basename(sys.argv[0]) in {"llm-planning", "cli.py"} and sys.executable
-    if plans and here and "PYTHONHASHSEED" not in os.environ:
+    folder, name = os.path.split(os.path.realpath(sys.argv[0]))
+    here = name == "llm-planning" or folder == os.path.dirname(os.path.realpath(__file__))
+    given = os.environ.get("PYTHONHASHSEED") or sys.flags.ignore_environment
+    if plans and here and sys.executable and not given:
         fixed = {**os.environ, "PYTHONHASHSEED": "0"}
         # Where that is not possible, hashes stay as they are.
         with suppress(OSError):

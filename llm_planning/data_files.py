@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 _HASHED: Final = 1 << 30
 """Bytes of a file that are hashed, with its size: more would take too long."""
 
-_INSTALLED: Final = frozenset({"site-packages", "dist-packages", "node_modules"})
+_NOT_THEIRS: Final = frozenset({"site-packages", "dist-packages", "node_modules", "__pycache__"})
 
 OURS: Final = frozenset({"llm_planning", "llm_serving", "llm_kernels", "llm_base"})
 """This project's packages."""
+
+_HEARD: Final = frozenset({"open", "os.rename"})
 
 _folders: set[str] = set()
 _code: set[str] = set()
@@ -55,12 +57,22 @@ class FilesRead:
     def __init__(self, before: float) -> None:
         self._before = before
         self._hashes: dict[str, str] = {}
+        self._written: set[str] = set()
         self.changed: set[str] = set()
 
     def hashes(self) -> dict[str, str]:
         """The path of each file that nobody has written here -> the hash of its content."""
         read = {path: sha256 for path, sha256 in self._hashes.items() if path not in _written}
         return {os.path.relpath(path): sha256 for path, sha256 in read.items()}
+
+    def written(self) -> set[str]:
+        """The paths of the files that were written while this was entered."""
+        return set(map(os.path.relpath, self._written))
+
+    def note_written(self, path: str) -> None:
+        """Takes a file that is about to be written, by its absolute path."""
+        _written.add(path)
+        self._written.add(path)
 
     def note(self, path: str) -> None:
         """Takes a file that is about to be read, by its absolute path."""
@@ -108,13 +120,13 @@ def watch(folder: Path, code: Iterable[Path]) -> None:
     _code.update(map(str, code))
 
 
-def changed_files(read: Mapping[str, str]) -> list[str]:
+def changed_files(read: Mapping[str, str | None]) -> list[str]:
     """The files that are missing or no longer what they were.
 
     Args:
-        read: path -> hash.
+        read: path -> hash; None for a file that may change, as whoever read it wrote it.
     """
-    return [path for path, sha256 in read.items() if _hash_now(path) != sha256]
+    return [path for path, sha256 in read.items() if sha256 and _hash_now(path) != sha256]
 
 
 def _hash_now(path: str) -> str | None:
@@ -143,20 +155,29 @@ def _listen() -> None:
 
 
 def _hear(event: str, values: tuple[Any, ...]) -> None:
-    if event != "open" or not _reading or (read := _reading.get()) is None:
+    if event not in _HEARD or not _reading or (read := _reading.get()) is None:
         return
     token = _reading.set(None)  # hashing opens files, too
     try:
-        path, _, flags = values
-        if path := _watched(path):
-            if flags & os.O_ACCMODE != os.O_RDONLY:
-                _written.add(path)
-            elif path not in _written:
-                read.note(path)
+        if event == "os.rename":  # of `os.replace`, too: what has a safe write at its end
+            if path := _watched(values[1]):
+                read.note_written(path)
+        elif values[2] & os.O_ACCMODE != os.O_RDONLY:
+            if path := _watched(values[0]):
+                read.note_written(path)
+        elif (path := _watched(_source(values[0]))) and path not in _written:
+            read.note(path)
     except Exception:
         pass  # an error here would be one of whoever opens the file, who gets their own
     finally:
         _reading.reset(token)
+
+
+def _source(opened: Any) -> Any:  # noqa: ANN401 - whatever `open` takes
+    """The module of a file that is one, compiled; else the file."""
+    if isinstance(opened, str) and os.path.basename(os.path.dirname(opened)) == "__pycache__":
+        return importlib.util.source_from_cache(opened)
+    return opened
 
 
 def _watched(opened: object) -> str | None:
@@ -164,14 +185,12 @@ def _watched(opened: object) -> str | None:
     if not isinstance(opened, str | bytes | os.PathLike):
         return None  # a descriptor
     path = os.path.abspath(os.fsdecode(opened))
-    if os.path.basename(os.path.dirname(path)) == "__pycache__":
-        path = importlib.util.source_from_cache(path)
     for folder in _folders:
         if path.startswith(folder) and path not in _code:
             parts = path[len(folder) :].split(os.sep)
             hidden = any(part.startswith(".") for part in parts[:-1])
-            installed = not _INSTALLED.isdisjoint(parts) or path.startswith(_libraries())
-            if not (hidden or installed):
+            others = not _NOT_THEIRS.isdisjoint(parts) or path.startswith(_libraries())
+            if not (hidden or others):
                 path.encode()  # a ledger holds names in UTF-8
                 return path
     return None

@@ -19,7 +19,6 @@ import os
 import re
 import sys
 import traceback
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from llm_base.files import read_regular
 from llm_planning.data_files import OURS, changed_files, files_read, watch
+from llm_planning.interrupts import was_interrupted
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def describe_error(error: BaseException) -> str:
     name = type(error).__name__
     try:
         described = f"{name}: {error}".removesuffix(": ")
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
+    except BaseException as failure:
+        if was_interrupted(failure):
+            raise
         described = name
     if isinstance(error, BaseExceptionGroup):
         return f"{described}, the first {describe_error(error.exceptions[0])}"
@@ -143,28 +143,6 @@ def _chain(error: BaseException) -> list[BaseException]:
         else:
             following = following.__cause__
     return chain
-
-
-@contextmanager
-def telling_own_lines(*names: str) -> Iterator[None]:
-    """Adds the file and the line to errors that a user's own code raises.
-
-    Args:
-        names: FILE.py:NAME, or names of other forms, which have no such code.
-
-    Raises:
-        OwnCodeError: code in one of the files raised an error of a class that is not ours.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        files = _own_files(names)
-        lines = (line for part in _chain(error) for line in _lines_of(part))
-        if is_ours(error) or all(file not in files for file, *_ in lines):
-            raise
-        raise OwnCodeError(locate_error(error, names)) from error
 
 
 def _lines_of(error: BaseException) -> list[tuple[str, str | None, int]]:
@@ -314,7 +292,7 @@ def _run(file: Path, tree: dict[Path, bytes]) -> ModuleType:
             raise OwnCodeError(f"{file} was changed while it was run: run the command again")
     except BaseException as error:
         _forget(tree)
-        if isinstance(error, KeyboardInterrupt | OwnCodeError):
+        if isinstance(error, OwnCodeError) or was_interrupted(error):
             raise
         inside = [(path, number) for path, _, number in _lines_of(error) if Path(path) in tree]
         place = "({}, line {})".format(*inside[-1]) if inside else ""

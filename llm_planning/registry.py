@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -23,14 +24,23 @@ from pydantic_core import to_jsonable_python
 from llm_base.quoting import quote
 from llm_planning.domain import Domain, DomainError
 from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.interrupts import was_interrupted
 from llm_planning.names import Catalogue, Named, remedy
-from llm_planning.own_code import CodeSource, describe_error, load_own, own_source
+from llm_planning.own_code import (
+    CodeSource,
+    OwnCodeError,
+    describe_error,
+    is_ours,
+    load_own,
+    locate_error,
+    own_source,
+)
 from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.settings import Settings
 from llm_planning.specs import DomainSpec, PlannerSpec, why_unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from llm_planning.roles.exercises import ExerciseMaker, Words
 
@@ -87,9 +97,9 @@ class Table(Generic[SpecT]):
             label = f"{name} ({entry.value}{f' of {source.origin}' if source else ''})"
             try:
                 named = entry.load()
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:
+                if was_interrupted(error):
+                    raise
                 raise UnknownNameError(f"{label} fails: {describe_error(error)}") from error
         spec = self._read(named, name, source)
         if spec is None:
@@ -134,6 +144,26 @@ planners: Final = Table(
 )
 domains: Final = Table("domain", DOMAINS, read=_read_domain, remedy="write a subclass of `Domain`")
 find_planner, find_domain = planners.find, domains.find
+
+
+@contextmanager
+def telling_own_lines(*names: str) -> Iterator[None]:
+    """Adds the file and the line to errors where code of others runs.
+
+    Args:
+        names: of planners and domains.
+
+    Raises:
+        OwnCodeError: an error of a class that is not ours was raised, and one of the names is not
+            this project's.
+    """
+    try:
+        yield
+    except BaseException as error:  # as of native libraries, whose errors are no `Exception`
+        ours = all(name in PLANNERS or name in DOMAINS for name in names)
+        if ours or is_ours(error) or was_interrupted(error):
+            raise
+        raise OwnCodeError(locate_error(error, names)) from error
 
 
 def never_read(planner: object) -> frozenset[str]:

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from llm_planning.interrupts import was_interrupted
 from llm_planning.own_code import describe_error
 
 if TYPE_CHECKING:
@@ -125,9 +126,9 @@ def _answered(call: bytes) -> _Answer:
     """Runs a pickled function without arguments, in another process."""
     try:
         return _Answer(pickle.dumps(pickle.loads(call)()))
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
+        if was_interrupted(error):
+            raise
         raised = describe_error(error), "".join(traceback.format_exception(error))
         try:
             return _Answer(pickle.dumps(error), raised)

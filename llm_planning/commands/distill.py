@@ -143,8 +143,7 @@ def distill(
         teach,
         write_questions,
     )
-    from llm_planning.own_code import telling_own_lines
-    from llm_planning.registry import asker_of, find_domain
+    from llm_planning.registry import asker_of, find_domain, telling_own_lines
 
     lessons = LessonOptions(
         roles=tuple(role),

@@ -125,8 +125,7 @@ def measure(
     from llm_planning.experiments.role_measures import rates, rates_file, read_measures
     from llm_planning.experiments.runs import result_record
     from llm_planning.interrupts import heard_while_loading
-    from llm_planning.own_code import telling_own_lines
-    from llm_planning.registry import find_domain
+    from llm_planning.registry import find_domain, telling_own_lines
     from llm_planning.running import REFUSALS
     from llm_serving.errors import EngineConfigError
 

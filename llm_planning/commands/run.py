@@ -110,7 +110,7 @@ def run(
     from llm_planning.commands.run_models import NO_MODEL, default_model_of, own_models, stood_in
     from llm_planning.interrupts import sigterm_as_ctrl_c
     from llm_planning.model_configs import configuration, model_name
-    from llm_planning.registry import find_planner
+    from llm_planning.registry import find_planner, telling_own_lines
     from llm_planning.running import REFUSALS, prepare
     from llm_planning.settings import WRITTEN_SETTINGS, SettingsError
     from llm_planning.trace_file import outcome_json
@@ -142,7 +142,7 @@ def run(
         _kept_if_broken_off(trace, prepared, about) as traces,
     ):
         record = _planned(prepared, traces, model=model, models=models, seed=seed, cached=cache)
-        with _own_failures(prepared):
+        with telling_own_lines(prepared.spec.name, prepared.domain.name):
             outcome = record.result()
     answer = Answer(prepared=prepared, record=record, outcome=outcome, model=model, models=models)
     try:
@@ -197,7 +197,7 @@ def _planned(
     a run that asks nothing opens none.
 
     Args:
-        traces: gets the trace of each run.
+        traces: gets the trace of each run; empty while models are opened.
         model: answers the roles that have no model of their own.
         models: role -> its own model.
         cached: whether answers, vectors and steps of games are cached on disk.
@@ -212,6 +212,8 @@ def _planned(
             record = _watched(prepared, Engines(cast("Engine", unopened)), traces, seed=seed)
         if not unopened.asked:
             return record
+    # So that a model which cannot be opened does not cost the trace that the file had before.
+    traces.clear()
     with _open_engines(model, models, cached=cached) as engines:
         return _watched(prepared, metered(engines), traces, seed=seed)
 
@@ -243,27 +245,6 @@ def _watched(prepared: Prepared, engines: Engines, traces: list[Trace], *, seed:
         traces.append(trace)
         planning = run_planner(lambda: prepared, engines, seed=seed)
         return asyncio.run(watched(planning, engines, status.update))
-
-
-@contextlib.contextmanager
-def _own_failures(prepared: Prepared) -> Iterator[None]:
-    """Adds the file and the line to errors of the user's own code.
-
-    Raises:
-        OwnCodeError: the code raised an error of a class that is not this project's.
-    """
-    from llm_planning.own_code import OwnCodeError, is_ours, locate_error
-    from llm_planning.running import source_of
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # as of native libraries, whose errors are no `Exception`
-        if not source_of(prepared.spec, prepared.domain) or is_ours(error):
-            raise
-        names = prepared.spec.name, prepared.domain.name
-        raise OwnCodeError(locate_error(error, names)) from error
 
 
 @contextlib.contextmanager

@@ -212,7 +212,9 @@ def _why_unopened(trial: Trial, prepared: Prepared) -> Exception | None:
 
     try:
         asyncio.run(opening())
-    except Exception as error:
+    except BaseException as error:
+        if was_interrupted(error):
+            raise
         if not is_ours(error):
             return None
         kind = UsageError if isinstance(error, SettingsError) else UnopenedError

@@ -38,6 +38,7 @@ from llm_planning.experiments.ledger_files import (
     explaining,
 )
 from llm_planning.experiments.trial import KeptResult, Trial, limited, with_utf8
+from llm_planning.interrupts import was_interrupted
 from llm_planning.own_code import changed_since, describe_error
 from llm_planning.trace_file import TraceError
 from llm_planning.trace_tree import repeatable_fields
@@ -92,7 +93,7 @@ _WHOLE_TRIAL = TypeAdapter(Trial)
 _TRIAL = TypeAdapter(tuple[_Sha256, Json[Trial]], config=_STRICT)
 _ATTEMPT = TypeAdapter(tuple[_Sha256, Json[_Attempt]], config=_STRICT)
 _ID = TypeAdapter(tuple[str], config=_STRICT)
-_FILES = TypeAdapter(tuple[Json[dict[str, str]]], config=_STRICT)
+_FILES = TypeAdapter(tuple[Json[dict[str, str | None]]], config=_STRICT)
 _PROVENANCE = TypeAdapter(tuple[str, Json[dict[str, Any]]], config=_STRICT)
 _PROMPT = TypeAdapter(tuple[str, str, str, str, str], config=_STRICT)
 _RESULT = TypeAdapter(
@@ -272,9 +273,9 @@ class Ledger:
             raise LedgerError(f"the ledger {self._file} was opened for reading: resume the sweep")
         try:
             content, trace = KeptResult.encode(result), result.trace_lines()
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # what a planner leaves may be of any class
+            if was_interrupted(error):
+                raise
             raise UnkeepableResultError(
                 f"the planner {result.trial.planner} left a result that cannot be kept "
                 f"({_reason(error)}): its plan, metrics and trace must be JSON values of a few "
@@ -347,16 +348,19 @@ class Ledger:
             )
 
     @cached_property
-    def files(self) -> dict[str, str]:
-        """What a user's own code read for the attempts, from the working directory -> its hash."""
-        found: dict[str, str] = {}
+    def files(self) -> dict[str, str | None]:
+        """What a user's own code read for the attempts, from the working directory -> its hash.
+
+        What an attempt wrote has None: it may change.
+        """
+        found: dict[str, str | None] = {}
         for table in ("results", "failed_attempts"):
             for (files,) in self._read(
                 _FILES,
                 f"SELECT DISTINCT json_extract(content, '$.files') AS files FROM {table} "
                 "WHERE files IS NOT NULL",
             ):
-                found |= files
+                _add_files(found, files)
         return found
 
     def read_events(self, row: LedgerRow) -> list[Event]:
@@ -495,13 +499,18 @@ class Ledger:
             "other trials)"
         )
 
-    def _refuse_changed(self, files: Mapping[str, str]) -> None:
+    def _refuse_changed(self, files: Mapping[str, str | None]) -> None:
         if not files:
             return
-        changed = [path for path, sha256 in files.items() if self.files.get(path, sha256) != sha256]
+        known = self.files
+        changed = [
+            path
+            for path, sha256 in files.items()
+            if sha256 and known.get(path) not in (None, sha256)
+        ]
         if changed:
             raise changed_since(changed)
-        self.files.update(files)
+        _add_files(known, files)
 
     def _refuse_repeated(self, trial: int, attempt: int) -> None:
         ((rows, failed),) = self._connection.execute(
@@ -540,6 +549,12 @@ class Ledger:
             except ValidationError as error:
                 names = [name for name, *_ in cursor.description]
                 raise damaged(self._file, first_fault(error, names)) from error
+
+
+def _add_files(known: dict[str, str | None], files: Mapping[str, str | None]) -> None:
+    """Adds what an attempt read; what any attempt wrote has None."""
+    for path, sha256 in files.items():
+        known[path] = sha256 and known.get(path, sha256)
 
 
 def _reason(error: BaseException) -> str:

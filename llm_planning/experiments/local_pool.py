@@ -218,8 +218,10 @@ async def run_trial(
     )
 
 
-def _files(trial: Trial, read: FilesRead) -> dict[str, str]:
+def _files(trial: Trial, read: FilesRead) -> dict[str, str | None]:
     """The files that a trial's own code read, at first or now, with the hash of each.
+
+    Those that the trial wrote have None.
 
     Raises:
         OwnCodeError: one was read with two contents.
@@ -231,7 +233,7 @@ def _files(trial: Trial, read: FilesRead) -> dict[str, str]:
             read.changed.add(path)
     if read.changed:
         raise changed_since(sorted(read.changed))
-    return files
+    return files | dict.fromkeys(read.written())
 
 
 def prepare_trial(trial: Trial) -> Prepared:

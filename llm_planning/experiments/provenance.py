@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -54,7 +55,7 @@ def collect_provenance(*, models: Iterable[ModelIdentity], deterministic: bool) 
         "commit": commit,
         "dirty": dirty,
         "versions": versions(),
-        "hash_seed": os.environ.get("PYTHONHASHSEED", "random"),
+        "hash_seed": _hash_seed(),
         "system": platform.platform(),
         "cpu": _cpu(),
         # From the driver, as importing torch takes seconds.
@@ -98,6 +99,12 @@ def fixed_texts(events: Iterable[Event]) -> dict[str, tuple[str, ...]]:
         elif event["type"] == "role" and event["system"] is not None:
             asked.setdefault(event["role"], {})[texts[event["system"]]] = None
     return {role: tuple(islice(seen, MOST_TEXTS)) for role, seen in asked.items()}
+
+
+def _hash_seed() -> str:
+    """What Python took from the environment, which `python -I` does not read."""
+    read = not sys.flags.ignore_environment and os.environ.get("PYTHONHASHSEED")
+    return read or "random"
 
 
 def _cpu() -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from llm_planning.experiments.pool import TrialPool
+from llm_planning.interrupts import was_interrupted
 from llm_planning.own_code import describe_error
 from llm_planning.worker_processes import end_workers
 
@@ -71,6 +72,8 @@ class Worker:
         try:
             self._pool = self._context.run(self._stack.enter_context, self._recipe())
         except BaseException as error:
+            if was_interrupted(error):
+                raise
             # As text, since not every error can be unpickled.
             raise WorkerStartError(describe_error(error)) from None
         return await self.report()

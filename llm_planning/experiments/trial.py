@@ -110,7 +110,8 @@ class TrialResult:
         trace: the planner's account of its decisions as JSON values; stored beside the ledger.
         events: the recorded events in order; stored in the same file.
         prompts: role -> the fixed texts that its questions began with, as they were asked.
-        files: what the user's own code read from its folder, from the working directory -> hash.
+        files: what the user's own code read from its folder, from the working directory -> hash;
+            None for what it wrote there.
     """
 
     trial: Trial
@@ -126,7 +127,7 @@ class TrialResult:
     trace: Mapping[str, Any] = field(default_factory=dict)
     events: Sequence[Event] = ()
     prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str | None] = field(default_factory=dict)
 
     @classmethod
     def failed(
@@ -206,7 +207,7 @@ class KeptResult(BaseModel):
     error: str | None
     started: Moment
     seconds: Seconds
-    files: dict[str, str] = {}
+    files: dict[str, str | None] = {}
 
     @classmethod
     def encode(cls, result: TrialResult) -> str:

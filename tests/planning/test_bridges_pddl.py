@@ -256,6 +256,11 @@ WRITTEN = {
 }
 
 
+def test_a_number_may_be_said_twice_in_other_digits(opened):
+    twice = TRIP.replace("(:init", "(:init (= (length x y) 2.0) (= (length x y) 4/2)")
+    assert opened(ROADS, twice).start(0) == opened(ROADS, TRIP).start(0)
+
+
 @pytest.mark.parametrize("pair", WRITTEN.values(), ids=WRITTEN)
 def test_the_same_problem_may_be_written_in_many_ways(pair, opened):
     plain, world = opened(TAKE, CUP), opened(*pair)

@@ -14,6 +14,7 @@ from llm_planning.planners.catalogue import PLANNERS
 from llm_planning.trace_file import decode_trace, summary_of
 from llm_planning.viewer.ending import broken_off
 from llm_planning.worker_processes import WorkerLostError
+from llm_serving.errors import EngineConfigError
 from llm_serving.scripted import ScriptedEngine
 
 OPTION = {"verb": "mine", "quantity": 3, "item": "oak_log"}
@@ -494,6 +495,21 @@ def test_what_is_wrong_is_told_before_a_model_is_opened(
     (tmp_path / "impossible.yaml").write_text("model: smollm2-135m-instruct\ncontext: -5\n")
     assert message in refused("run", *arguments, code=code)
     assert not opened
+
+
+def test_a_model_that_cannot_be_opened_leaves_an_earlier_trace(tmp_path, monkeypatch):
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("an earlier one")
+
+    @contextlib.contextmanager
+    def failing(names, *, cached):
+        raise EngineConfigError("no such model")
+        yield
+
+    monkeypatch.setattr(model_configs, "open_engines", failing)
+    arguments = (*SMALL, "--model", "smollm2-135m-instruct", "--trace", trace)
+    assert "no such model" in refused("run", "too", *arguments, code=1)
+    assert trace.read_text() == "an earlier one"
 
 
 def test_a_run_that_asks_nobody_opens_no_model(opened):

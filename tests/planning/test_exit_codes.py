@@ -157,6 +157,19 @@ class Mixed(Domain):
 """
 
 
+@pytest.mark.parametrize("leaving", ["sys.exit(3)", "raise Panic('index')"])
+def test_a_world_that_leaves_python_fails_its_own_trials_alone(tmp_path, leaving):
+    begun = "import sys\nclass Panic(BaseException): pass\n"
+    raises = 'raise DomainError(f"no door leads to {task}")'
+    assert raises in MIXED
+    (tmp_path / "mixed.py").write_text(begun + MIXED.replace(raises, leaving))
+    grid = {"model": "none", "domain": "mixed.py:Mixed", "tasks": "all", "planners": ["uct"]}
+    grid |= {"name": "one", "seeds": 1, "retries": 0}
+    (tmp_path / "sweep.yaml").write_text(json.dumps(grid))
+    result = invoke("sweep", "run", "sweep.yaml", "--trust", "mixed.py")
+    assert "1 done and 1 failed" in result.stdout
+
+
 def test_a_task_that_cannot_be_opened_fails_its_own_trials_alone(tmp_path):
     (tmp_path / "mixed.py").write_text(MIXED)
     grid = {"model": "none", "domain": "mixed.py:Mixed", "tasks": "all", "planners": ["uct"]}

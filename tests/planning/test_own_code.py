@@ -1,19 +1,23 @@
 """A user's own file: what a name in it means, and what it is known by."""
 
+import asyncio
 import importlib
 import os
+import pickle
 import sys
 
 import pytest
 from command_line import refused
 
-from llm_planning import Domain
-from llm_planning.own_code import OwnCodeError, code_file, load_own, own_source
+from llm_planning import Domain, worker_processes
+from llm_planning.experiments.ray_worker import Worker
+from llm_planning.own_code import OwnCodeError, code_file, describe_error, load_own, own_source
 from llm_planning.registry import (
     UnknownNameError,
     find_domain,
     find_planner,
     planners,
+    telling_own_lines,
 )
 
 WORLD = """
@@ -376,3 +380,38 @@ class Mine(Domain):
     assert refused(*command.split(), code=1).endswith(
         f"mine.py, line {10 if 'run' in command else 12}: KeyError: 'gone'"
     )
+
+
+def test_where_others_code_runs_an_error_has_a_line_though_no_line_of_it_is_theirs():
+    told = pytest.raises(OwnCodeError, match=r"test_own_code, line \d+: KeyError: 'gone'$")
+    with told, telling_own_lines("too", "mine.py:Mine"):
+        {}["gone"]
+    with pytest.raises(KeyError), telling_own_lines("too", "minecraft"):
+        {}["gone"]
+
+
+def interrupted(*_, **__):
+    """What Ctrl-C leaves of a group of tasks."""
+    raise BaseExceptionGroup("of two tasks", [ValueError(), KeyboardInterrupt()])
+
+
+class InterruptedWordsError(ValueError):
+    __str__ = interrupted
+
+
+INTERRUPTED = {
+    "a file that is run": lambda: load_own("interrupted.py:Walk"),
+    "words of an error": lambda: describe_error(InterruptedWordsError()),
+    "a worker of a domain": lambda: worker_processes._answered(pickle.dumps(interrupted)),
+    "a worker of Ray": lambda: asyncio.run(Worker(interrupted, ".").start()),
+}
+
+
+@pytest.mark.parametrize("work", INTERRUPTED.values(), ids=INTERRUPTED)
+def test_ctrl_c_in_a_group_is_no_error_of_the_code(tmp_path, monkeypatch, work):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "interrupted.py").write_text(
+        "raise BaseExceptionGroup('of two tasks', [KeyboardInterrupt()])"
+    )
+    with pytest.raises(BaseExceptionGroup), telling_own_lines("mine.py:Mine"):
+        work()

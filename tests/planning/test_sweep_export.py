@@ -109,7 +109,7 @@ def test_a_provenance_keeps_what_is_true_and_what_is_text(tmp_path, ending):
         ("rows.csv.gz", b"\x1f\x8b"),
         ("rows.parquet", b"PAR1"),
         ("rows.csv", HEAD + bytes(LARGE)),
-        ("rows.csv.gz", gzip.compress(HEAD + bytes(LARGE))),
+        ("rows.csv.gz", gzip.compress(HEAD + bytes(LARGE), mtime=0)),
     ],
 )
 def test_what_is_no_export_is_refused(tmp_path, monkeypatch, name, content):

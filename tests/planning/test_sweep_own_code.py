@@ -132,8 +132,8 @@ def mine(tmp_path, monkeypatch):
     return folder
 
 
-def command(*arguments):
-    return [sys.executable, "-m", "llm_planning.cli", *map(str, arguments)]
+def command(*arguments, module="llm_planning.cli"):
+    return [sys.executable, "-m", module, *map(str, arguments)]
 
 
 def printed(*arguments, code=0):
@@ -506,10 +506,11 @@ def test_a_command_plans_the_same_each_time_though_a_world_lists_a_set(mine):
     load(planners="uct", domain="carry.py:Carry", settings={"simulations": 2})
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     plans = []
-    for number, environment in enumerate([{}, {}, {"PYTHONHASHSEED": "5"}]):
-        out = mine / f"out{number}"
+    starts = [("llm_planning.cli", {}), ("llm_planning", {"PYTHONHASHSEED": ""})]
+    for module, environment in [*starts, ("llm_planning", {"PYTHONHASHSEED": "5"})]:
+        out = mine / f"out{len(plans)}"
         ended = subprocess.run(
-            command("sweep", "run", "sweep.yaml", *TRUSTED, "--out", out),
+            command("sweep", "run", "sweep.yaml", *TRUSTED, "--out", out, module=module),
             env={**inherited, **environment},
             capture_output=True,
             check=False,
@@ -518,7 +519,7 @@ def test_a_command_plans_the_same_each_time_though_a_world_lists_a_set(mine):
         with Ledger.open(out) as ledger:
             plans.append([row.result.plan for row in ledger.rows()])
             (made,) = ledger.provenances.values()
-        assert made["hash_seed"] == environment.get("PYTHONHASHSEED", "0")
+        assert made["hash_seed"] == (environment.get("PYTHONHASHSEED") or "0")
     assert plans[0] == plans[1]
     assert len({plans[0][0], plans[2][0]}) == 2
 
@@ -571,9 +572,12 @@ def test_a_ledger_has_results_of_one_content_of_each_file_that_its_code_reads(re
     printed_by_process("sweep", "run", "sweep.yaml", *TRUSTED)
     folder = reading / "sweeps" / "sweep"
     with Ledger.open(folder) as ledger:
-        read = {row.result.trial.task: set(row.result.files) for row in ledger.rows()}
+        files = {row.result.trial.task: row.result.files for row in ledger.rows()}
     first = {"length.txt", "later.py"}
-    assert read == {task: {*first, f"tables/{task}.json"} for task in ("right", "left")}
+    for task in ("right", "left"):
+        read = {name for name, sha256 in files[task].items() if sha256}
+        assert read == {*first, f"tables/{task}.json"}
+        assert files[task].keys() - read == {"log", "made"}
     for name in ("length.txt", "later.py", "tables/left.json"):
         path = reading / name
         before = path.read_text()
@@ -601,6 +605,58 @@ def test_a_file_that_is_read_later_must_not_change_while_the_sweep_runs(reading)
         with pytest.raises(OwnCodeError, match=r"^tables/right\.json is not what it was"):
             ledger.record(replace(again, trial=left), attempt=1, final=True)
         assert len(ledger.finished()) == 1
+
+
+LEARNING = """
+    import os
+    from pathlib import Path
+
+    import world
+
+    NOTES = Path(__file__).with_name("notes.txt")
+
+
+    class Learning(world.Line):
+        def start(self, seed):
+            notes = NOTES.read_text()
+            if {when}:
+                {write}
+            NOTES.read_text()
+            return 0
+"""
+WRITES = {
+    "plainly": "NOTES.write_text(notes + 'x')",
+    "safely": "Path('notes.new').write_text(notes + 'x'); os.replace('notes.new', NOTES)",
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+@pytest.mark.parametrize("when", ["True", "seed == 1"])
+def test_a_file_that_the_code_itself_writes_may_change(mine, when, how):
+    write(mine, learning_py=LEARNING.format(when=when, write=WRITES[how]), notes_txt="old")
+    load(domain="learning.py:Learning", tasks="right", seeds=3, retries=0, planners="uct")
+    time.sleep(0.02)  # a file system may keep time in steps of some milliseconds
+    run = ("sweep", "run", "sweep.yaml", *TRUSTED, "--out", "out", "--concurrency", "1")
+    assert invoke(*run).exit_code == 0
+    assert (mine / "notes.txt").read_text() != "old"
+    with Ledger.open(mine / "out") as ledger:
+        read = [row.result.files.get("notes.txt") for row in ledger.rows()]
+        assert ledger.files["notes.txt"] is None
+    assert [bool(sha256) for sha256 in read] == [when != "True", False, False]
+    assert "all 3 trials finished" in printed("sweep", "resume", "out", *TRUSTED)
+
+
+def test_a_module_that_python_compiles_when_it_is_read_is_not_written(mine, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    lazy = LEARNING.format(when="False", write="pass").replace("import os", "import importlib")
+    lazy = lazy.replace("notes = NOTES.read_text()", "importlib.import_module('lately')")
+    write(mine, lazily_py=lazy, lately_py="X = 1", notes_txt="old")
+    load(domain="lazily.py:Learning", tasks="right", seeds=1, planners="uct")
+    time.sleep(0.02)  # a file system may keep time in steps of some milliseconds
+    assert invoke("sweep", "run", "sweep.yaml", *TRUSTED, "--out", "out").exit_code == 0
+    assert list((mine / "__pycache__").glob("lately.*"))
+    with Ledger.open(mine / "out") as ledger:
+        assert all(ledger.files[name] for name in ("lately.py", "notes.txt"))
 
 
 def test_code_is_run_anew_when_what_it_read_has_changed(reading):

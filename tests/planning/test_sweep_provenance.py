@@ -1,8 +1,10 @@
 import importlib.metadata
 import json
+import os
 import platform
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,24 @@ def test_everything_that_a_result_depends_on_is_gathered():
     assert known["cpu"]
     assert isinstance(known["gpus"], list)
     assert collect_provenance(models=models, deterministic=True) == known
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "stated"), [((), "5", "5"), ((), "", "random"), (("-E",), "5", "random")]
+)
+def test_the_hash_seed_is_the_one_that_python_took(options, given, stated):
+    code = (
+        f"import sys; sys.path[:0] = {sys.path!r}; from llm_planning.experiments import provenance;"
+        "print(provenance.collect_provenance(models=(), deterministic=False)['hash_seed'])"
+    )
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": given},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == stated
 
 
 def test_versions_are_those_of_the_installed_libraries():

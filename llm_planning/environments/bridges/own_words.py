@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pydantic import model_validator
 
 from llm_planning.domain import Domain, DomainError, NamesOptions, Observes, Step
+from llm_planning.interrupts import was_interrupted
 from llm_planning.names import remedy
 from llm_planning.own_code import describe_error, load_file, own_source
 from llm_planning.settings import Settings, identified
@@ -108,9 +109,9 @@ class _InOwnWords(Domain[Any, str]):
     def _said(self, function: str, say: Callable[..., object], *of: object) -> str:
         try:
             words = say(*of)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if was_interrupted(error):
+                raise
             failure = describe_error(error)
             raise DomainError(f"words={self._file}: `{function}` fails: {failure}") from error
         if not isinstance(words, str):

@@ -13,6 +13,7 @@ import warnings
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -409,7 +410,7 @@ def _check_problem(problem: _Definition, *, of: _Definition) -> None:
             f"{of.name}: name a domain and a problem that belong together",
         )
     _check_shapes(problem.file, (*problem.parts(":init"), *problem.parts(":goal")))
-    known: dict[str, Expression] = {}
+    known: dict[str, object] = {}
     for fact in _facts(problem):
         text = quoted(fact)
         if isinstance(fact, str) or fact[:1] in (["or"], ["oneof"], ["unknown"]):
@@ -419,9 +420,18 @@ def _check_problem(problem: _Definition, *, of: _Definition) -> None:
         of_what, value = (fact[1:2], fact[2:]) if fact[:1] == ["="] else ([fact], [])
         if fact[:1] == ["not"]:
             of_what, value = fact[1:], ["not"]
-        if known.setdefault(" ".join(words_of(of_what)), value) != value:
+        what = _number(value)
+        if known.setdefault(" ".join(words_of(of_what)), what) != what:
             said = quoted(of_what)[1:-1]
             refuse(problem.file, f"(:init ...) contradicts itself: it says two things of {said}")
+
+
+def _number(value: list[Expression]) -> object:
+    """The number that a value is, however it is written; other values as they are."""
+    if len(value) == 1 and isinstance(value[0], str):
+        with suppress(ValueError, ZeroDivisionError):
+            return Fraction(value[0])
+    return value
 
 
 def _facts(problem: _Definition) -> list[Expression]:
