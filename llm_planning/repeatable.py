@@ -463,8 +463,8 @@ def _best_for(state: object) -> Callable[[Any], Hashable | None]:
     return _pickled
 
 
-_FIXED: Final = frozenset({int, str, bytes, float, bool, complex, type(None)})
-_CONTAINERS: Final = frozenset({tuple, list, dict, set, frozenset})
+_FIXED: Final[frozenset[type]] = frozenset({int, str, bytes, float, bool, complex, type(None)})
+_CONTAINERS: Final[frozenset[type]] = frozenset({tuple, list, dict, set, frozenset})
 
 
 def _is_value(state: object) -> bool:
@@ -544,7 +544,7 @@ class _LoosePickler(pickle.Pickler):
         return id(value)
 
 
-_WRITTEN = (*_FIXED, *_CONTAINERS)
+_WRITTEN: Final[tuple[type, ...]] = (*_FIXED, *_CONTAINERS)
 _told_by_address: dict[int, object] = {}
 """The last ones, so that a state can be read again."""
 

@@ -302,7 +302,12 @@ def read_model(domain: Path, problem: Path) -> Any:
             raise _unreadable(general, first) from first
         raise _unreadable(special, error) from error
     known = UPSequentialSimulator.supported_kind().features - {"OBJECT_FLUENTS", "STATE_INVARIANTS"}
-    beyond = model.kind.features - known - {"UNDEFINED_INITIAL_NUMERIC"}
+    try:
+        beyond = model.kind.features - known - {"UNDEFINED_INITIAL_NUMERIC"}
+    except ZeroDivisionError as error:
+        raise DomainError(
+            f"problem={problem} divides by a function that is always 0: give it another value"
+        ) from error
     if beyond:
         words = ", ".join(sorted(feature.lower().replace("_", " ") for feature in beyond))
         raise DomainError(f"domain={domain} is not classical, it has {words}: name another one")
@@ -311,10 +316,7 @@ def read_model(domain: Path, problem: Path) -> Any:
         model.clear_quality_metrics()
     if not conjuncts(model.goals):
         raise DomainError(f"problem={problem} has no goal: add conditions to its (:goal ...)")
-    impossible = False
-    with suppress(ZeroDivisionError):  # then the goal, which has no value, is never reached
-        impossible = model.environment.expression_manager.And(model.goals).simplify().is_false()
-    if impossible:
+    if model.environment.expression_manager.And(model.goals).simplify().is_false():
         raise DomainError(f"problem={problem} has a goal that contradicts itself: no plan exists")
     return model
 
