@@ -313,7 +313,7 @@ def test_chance_of_pytorch(is_own):
 
     before, env, chance = torch.get_rng_state(), OfTorch(), Chance()
     chance.watch(env, 0)
-    assert (chance.own, chance.shared) == (is_own, [] if is_own else [torch.default_generator])
+    assert (chance.own, chance.shared) == (is_own, () if is_own else (torch.default_generator,))
     chance.reset(env, 0)
     paid = [chance.step_again(env, 1, seed)[2] for seed in [*range(100), *range(100)]]
     assert paid[:100] == paid[100:]

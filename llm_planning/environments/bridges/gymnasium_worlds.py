@@ -80,8 +80,8 @@ class Moment:
         total: the return so far.
         ended: `terminated`, `truncated`, or empty while the episode lasts.
         gained: the last reward.
-        least: the least of the rewards before the last one; infinite if there was none.
-        most: the greatest of them; minus infinity if there was none.
+        least_reward: the least of the rewards before the last one; infinite if there was none.
+        most_reward: the greatest of them; minus infinity if there was none.
     """
 
     past: tuple[tuple[int, int], ...] = field(repr=False)
@@ -91,8 +91,8 @@ class Moment:
     total: float = field(default=0.0, compare=False)
     ended: str = field(default="", compare=False)
     gained: float = field(default=0.0, compare=False)
-    least: float = field(default=inf, compare=False)
-    most: float = field(default=-inf, compare=False)
+    least_reward: float = field(default=inf, compare=False)
+    most_reward: float = field(default=-inf, compare=False)
 
 
 class GymnasiumWorld(Domain[Moment, str]):
@@ -114,25 +114,17 @@ class GymnasiumWorld(Domain[Moment, str]):
     advise: Callable[[Moment], Awaitable[Sequence[str]]]
 
     def __init__(self, task: str = "FrozenLake-v1", *, sight: Sight = "own") -> None:
-        self._env = _made(task)
+        opened = _opened(task, sight)
+        self._env, self._copies, self.no_search = (
+            opened.env,
+            opened.copies.fresh(),
+            opened.no_search,
+        )
         self._number = _named_actions(self._env)
         self._threshold = self._env.spec.reward_threshold
         self._partial = hasattr(self._env.unwrapped, "agent_view_size")
         self.about = _about(self._env)
         self.goal = _goal(self._env)
-        self._copies = Copies(self._env)
-        self.no_search = "" if self._copies.agree else f"{task}: {NOT_TWICE}"
-        if self.no_search and (error := self._copies.error):
-            self.no_search = (
-                f"{task} cannot be searched, as its step raises {describe_error(error)}"
-            )
-        if not self.no_search and self._copies.chance.foreseen:
-            self.no_search = f"{task} {FORESEEN}"
-        if sight == "own" and not self.no_search:
-            if self._partial:
-                self.no_search = sees_too_much(task, "shows its agent a part of the world")
-            elif self._copies.hide(partial(_text, whole=False)):
-                self.no_search = sees_too_much(task, "hides from its agent how it goes on")
         if (teacher := teacher_of(self._env, self._copies)) is not None:
             self.advise = partial(self._advised, teacher)
 
@@ -191,12 +183,12 @@ class GymnasiumWorld(Domain[Moment, str]):
         if self._threshold is not None:
             return bool(state.total >= self._threshold)
         # Where the first step ends the episode, other episodes tell.
-        least = state.least if state.least < inf else self._copies.chance.least
+        least = state.least_reward if state.least_reward < inf else self._copies.chance.least_reward
         is_paid = 0 < least < inf
         if state.ended == "truncated":
             return None if is_paid else False
         if state.gained > 0:
-            return None if is_paid or state.gained < state.most else True
+            return None if is_paid or state.gained < state.most_reward else True
         return None if least < 0 else False
 
     async def _advised(self, teacher: Teacher, state: Moment) -> Sequence[str]:
@@ -216,8 +208,8 @@ class GymnasiumWorld(Domain[Moment, str]):
             total=state.total + reward,
             ended="terminated" if terminated else "truncated" if truncated else "",
             gained=reward,
-            least=min(state.least, state.gained) if len(state.past) > 1 else inf,
-            most=max(state.most, state.gained) if len(state.past) > 1 else -inf,
+            least_reward=min(state.least_reward, state.gained) if len(state.past) > 1 else inf,
+            most_reward=max(state.most_reward, state.gained) if len(state.past) > 1 else -inf,
         )
         return after, chance is not None
 
@@ -239,6 +231,57 @@ def bridge(id_: str) -> DomainSpec:
         settings=GymnasiumSettings,
         open=lambda task, settings: GymnasiumWorld(task, sight=settings.sight),
     )
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What is found out when an environment is first opened in a process.
+
+    Attributes:
+        spec: by which it was registered.
+        env: after a reset; it is never stepped.
+        copies: as they were tested.
+        no_search: why no search runs there, or empty.
+    """
+
+    spec: Any
+    env: Any
+    copies: Copies
+    no_search: str
+
+
+_OPENED: dict[tuple[str, Sight], _Opened] = {}
+
+
+def _opened(task: str, sight: Sight) -> _Opened:
+    """An environment and its tests, which are made once: they take thousands of steps.
+
+    An id may be registered anew, with other arguments or another class, and is tested anew then.
+    """
+    kept = _OPENED.get((task, sight))
+    if kept is None or kept.spec is not gymnasium.registry.get(task):
+        env = _made(task)
+        copies = Copies(env)
+        no_search = _no_search(task, sight, env, copies)
+        kept = _Opened(gymnasium.registry.get(task), env, copies.fresh(), no_search)
+        _OPENED[task, sight] = kept
+    return kept
+
+
+def _no_search(task: str, sight: Sight, env: Any, copies: Copies) -> str:
+    """Why an environment cannot be searched, or is not to be; empty if it is."""
+    if not copies.agree and copies.error:
+        return f"{task} cannot be searched, as its step raises {describe_error(copies.error)}"
+    if not copies.agree:
+        return f"{task}: {NOT_TWICE}"
+    if copies.chance.foreseen:
+        return f"{task} {FORESEEN}"
+    hidden = ""
+    if sight == "own" and hasattr(env.unwrapped, "agent_view_size"):
+        hidden = "shows its agent a part of the world"
+    elif sight == "own" and copies.hide(partial(_text, whole=False)):
+        hidden = "hides from its agent how it goes on"
+    return sees_too_much(task, hidden) if hidden else ""
 
 
 @cache
