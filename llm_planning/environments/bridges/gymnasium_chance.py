@@ -56,8 +56,8 @@ class Chance:
         shared: the generators that it draws from and all of Python shares.
         foreseen: whether a step makes a generator and draws nothing for its seed, so that nobody
             can give it chance.
-        renewed: whether steps make generators out of their chance, so that they are looked for
-            before each step. Else it is once after each reset.
+        renewed: whether steps make generators, so that all are looked for before each step. Else
+            they are once after a reset, and before steps that follow a new attribute.
         least_reward: the least reward of a step that ended nothing, among those that were watched.
     """
 
@@ -164,7 +164,7 @@ class Chance:
         owner, sources = _FOUND.get(id(env), (None, ()))
         if owner is None or owner() is not env:
             sources = generators_in(env)
-        elif self._is_to_look():
+        elif self._is_to_look() or _has_more(_named_sources(env), sources):
             before, sources = sources, generators_in(env)
             self.renewed = _has_more(sources, before)
         _FOUND[id(env)] = ref(env), sources
@@ -262,7 +262,7 @@ def generators_in(env: Any) -> list[Any]:
             if thing is usual or isinstance(thing, _Chance):
                 continue
             if _is_generator(thing):
-                source = thing.bit_generator if isinstance(thing, np.random.Generator) else thing
+                source = _source(thing)
                 found[id(source)] = source
             elif isinstance(thing, FunctionType):
                 parts += (thing.__closure__, thing.__defaults__, thing.__kwdefaults__)
@@ -279,6 +279,17 @@ def generators_in(env: Any) -> list[Any]:
                     kinds.update((kind, module))
         level = parts
     return [source for key, source in found.items() if key not in _SHARED]
+
+
+def _named_sources(env: Any) -> list[Any]:
+    """Those of them that are attributes of the environment, which are found at once."""
+    sources = [_source(value) for value in vars(env.unwrapped).values() if _is_generator(value)]
+    return [source for source in sources if id(source) not in _SHARED]
+
+
+def _source(generator: Any) -> Any:
+    """What has the state of a generator."""
+    return generator.bit_generator if isinstance(generator, np.random.Generator) else generator
 
 
 _WITHOUT = {"builtins", "collections", "dataclasses", "gymnasium", "numpy", "random", "typing"}
