@@ -325,10 +325,10 @@ def test_chance_that_shows_late_is_found(kind, monkeypatch):
     state = world.start(0)
     for _ in range(120):
         state = world.step(state, "action 1", Random(0)).state
-    paid = [world.step(state, "action 1", Random(seed)).reward for seed in range(60)]
-    again = [world.step(state, "action 1", Random(seed)).reward for seed in range(60)]
+    paid = [world.step(state, "action 1", Random(seed)).reward for seed in range(30)]
+    again = [world.step(state, "action 1", Random(seed)).reward for seed in range(30)]
     assert paid == again
-    assert 2 < sum(paid) < 26
+    assert 0 < sum(paid) < 16
 
 
 def test_a_level_that_brings_its_generator_is_seeded():
@@ -336,8 +336,8 @@ def test_a_level_that_brings_its_generator_is_seeded():
     state = world.start(3)
     for _ in range(125):
         state = world.step(state, "action 1", Random(0)).state
-    paid = [world.step(state, "action 1", Random(seed)).reward for seed in range(60)]
-    assert 2 < sum(paid) < 26
+    paid = [world.step(state, "action 1", Random(seed)).reward for seed in range(30)]
+    assert 0 < sum(paid) < 16
 
 
 @pytest.fixture
