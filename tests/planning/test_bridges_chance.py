@@ -459,17 +459,25 @@ def test_a_world_that_shows_its_state_hides_nothing(task):
 @pytest.mark.parametrize("kind", [Doors, Own, Deck])
 def test_a_world_is_tested_once_in_a_process(kind, monkeypatch, walks):
     """Unless its id is registered anew."""
-    first = GymnasiumWorld(id_of(kind))
+    expected = GymnasiumWorld(id_of(kind)).no_search
     walks.clear()
     with monkeypatch.context() as without:
         without.delattr(Chance, "step")
         second = GymnasiumWorld(id_of(kind))
-    assert second.no_search == first.no_search
+        assert second.no_search == expected
     assert walks == []
     assert second._copies.chance.own is (kind is Own)
     del gymnasium.registry[id_of(kind)]
     gymnasium.register(id_of(kind), entry_point=OfTheSeed)
     assert "hides from its agent" in GymnasiumWorld(id_of(kind)).no_search
+
+
+def test_who_does_not_search_does_not_wait_for_the_test_of_what_is_hidden(monkeypatch):
+    monkeypatch.delattr(Copies, "hide")
+    world = GymnasiumWorld(id_of(Deck))
+    world.step(world.start(0), "action 1", Random(0))
+    with pytest.raises(AttributeError, match="hide"):
+        assert world.no_search
 
 
 def test_worlds_of_one_id_have_their_own_environments():

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 WATCHED_STEPS, LOOKED_AT = 100, 10
-"""Steps of an episode that is watched; after each of the first ones, new generators are sought."""
+"""Steps of an episode that is watched; after each of the first ones and at the end, new generators
+are sought."""
 
 MOST_OBJECTS: Final = 20_000
 """Parts of an environment among which its generators are looked for."""

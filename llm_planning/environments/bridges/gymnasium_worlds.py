@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import EnumType
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import getdoc
 from io import StringIO
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import gymnasium
 import numpy as np
@@ -114,12 +114,9 @@ class GymnasiumWorld(Domain[Moment, str]):
     advise: Callable[[Moment], Awaitable[Sequence[str]]]
 
     def __init__(self, task: str = "FrozenLake-v1", *, sight: Sight = "own") -> None:
-        opened = _opened(task, sight)
-        self._env, self._copies, self.no_search = (
-            opened.env,
-            opened.copies.fresh(),
-            opened.no_search,
-        )
+        self._task, self._sight = task, sight
+        self._opened = _opened(task)
+        self._env, self._copies = self._opened.env, self._opened.copies.fresh()
         self._number = _named_actions(self._env)
         self._threshold = self._env.spec.reward_threshold
         self._partial = hasattr(self._env.unwrapped, "agent_view_size")
@@ -127,6 +124,22 @@ class GymnasiumWorld(Domain[Moment, str]):
         self.goal = _goal(self._env)
         if (teacher := teacher_of(self._env, self._copies)) is not None:
             self.advise = partial(self._advised, teacher)
+
+    @property
+    def no_search(self) -> str:  # type: ignore[override]
+        """Why this environment cannot be searched, or is not to be; empty if it is."""
+        copies, task = self._copies, self._task
+        if not copies.agree and copies.error:
+            return f"{task} cannot be searched, as its step raises {describe_error(copies.error)}"
+        if not copies.agree:
+            return f"{task}: {NOT_TWICE}"
+        if self._opened.copies.chance.foreseen:
+            return f"{task} {FORESEEN}"
+        if self._sight == "own" and self._partial:
+            return sees_too_much(task, "shows its agent a part of the world")
+        if self._sight == "own" and self._opened.hides:
+            return sees_too_much(task, "hides from its agent how it goes on")
+        return ""
 
     def start(self, seed: int) -> Moment:
         """s_0: the environment after `reset(seed=seed)`."""
@@ -235,53 +248,38 @@ def bridge(id_: str) -> DomainSpec:
 
 @dataclass(frozen=True)
 class _Opened:
-    """What is found out when an environment is first opened in a process.
+    """An environment that was opened in this process.
 
     Attributes:
         spec: by which it was registered.
         env: after a reset; it is never stepped.
         copies: as they were tested.
-        no_search: why no search runs there, or empty.
     """
 
     spec: Any
     env: Any
     copies: Copies
-    no_search: str
+
+    @cached_property
+    def hides(self) -> bool:
+        """See `Copies.hide`: it takes thousands of steps, so it waits until somebody searches."""
+        return self.copies.fresh().hide(partial(_text, whole=False))
 
 
-_OPENED: dict[tuple[str, Sight], _Opened] = {}
+_OPENED: Final[dict[str, _Opened]] = {}
 
 
-def _opened(task: str, sight: Sight) -> _Opened:
-    """An environment and its tests, which are made once: they take thousands of steps.
+def _opened(task: str) -> _Opened:
+    """An environment with its tests, which are made once in a process.
 
     An id may be registered anew, with other arguments or another class, and is tested anew then.
     """
-    kept = _OPENED.get((task, sight))
+    kept = _OPENED.get(task)
     if kept is None or kept.spec is not gymnasium.registry.get(task):
         env = _made(task)
-        copies = Copies(env)
-        no_search = _no_search(task, sight, env, copies)
-        kept = _Opened(gymnasium.registry.get(task), env, copies.fresh(), no_search)
-        _OPENED[task, sight] = kept
+        copies = Copies(env).fresh()
+        kept = _OPENED[task] = _Opened(gymnasium.registry.get(task), env, copies)
     return kept
-
-
-def _no_search(task: str, sight: Sight, env: Any, copies: Copies) -> str:
-    """Why an environment cannot be searched, or is not to be; empty if it is."""
-    if not copies.agree and copies.error:
-        return f"{task} cannot be searched, as its step raises {describe_error(copies.error)}"
-    if not copies.agree:
-        return f"{task}: {NOT_TWICE}"
-    if copies.chance.foreseen:
-        return f"{task} {FORESEEN}"
-    hidden = ""
-    if sight == "own" and hasattr(env.unwrapped, "agent_view_size"):
-        hidden = "shows its agent a part of the world"
-    elif sight == "own" and copies.hide(partial(_text, whole=False)):
-        hidden = "hides from its agent how it goes on"
-    return sees_too_much(task, hidden) if hidden else ""
 
 
 @cache
