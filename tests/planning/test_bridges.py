@@ -55,7 +55,7 @@ class Counting(gymnasium.Env):
 COUNTING, TIRED = "llm_planning_tests/Counting-v0", "llm_planning_tests/Tired-v0"
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def registered():
     gymnasium.register(COUNTING, entry_point=Counting)
     gymnasium.register(TIRED, entry_point=Counting, kwargs={"across_resets": True})
@@ -215,8 +215,8 @@ def test_success_is_what_the_authors_define(name, rewards, ended, won):
         total=sum(rewards),
         ended=ended,
         gained=rewards[-1],
-        least=min(before, default=inf),
-        most=max(before, default=-inf),
+        least_reward=min(before, default=inf),
+        most_reward=max(before, default=-inf),
     )
     assert world.success(state) is won
 
@@ -224,12 +224,15 @@ def test_success_is_what_the_authors_define(name, rewards, ended, won):
 def test_the_rewards_before_the_last_are_kept():
     world = GymnasiumWorld("Taxi-v4")
     state, paid = world.start(0), []
-    assert (state.least, state.most) == (inf, -inf)
+    assert (state.least_reward, state.most_reward) == (inf, -inf)
     for action in ("drop off passenger", "move south (down)", "drop off passenger"):
         name = next((one for one in world.actions(state) if one == action), world.actions(state)[0])
         step = world.step(state, name, Random(0))
         state = step.state
-        assert (state.least, state.most) == (min(paid, default=inf), max(paid, default=-inf))
+        assert (state.least_reward, state.most_reward) == (
+            min(paid, default=inf),
+            max(paid, default=-inf),
+        )
         paid.append(step.reward)
 
 

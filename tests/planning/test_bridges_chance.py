@@ -1,6 +1,7 @@
 """Worlds of Gymnasium as users write them: own chance, what they hide, what they change."""
 
 import random
+from copy import deepcopy
 from random import Random
 
 import gymnasium
@@ -10,6 +11,12 @@ from gymnasium import spaces
 
 from llm_planning.environments.bridges import gymnasium_chance
 from llm_planning.environments.bridges.gymnasium_chance import Chance, generators_in
+from llm_planning.environments.bridges.gymnasium_copies import (
+    SIGHT_BUDGET,
+    SIGHT_MEMBERS,
+    SIGHT_STEPS,
+    Copies,
+)
 from llm_planning.environments.bridges.gymnasium_worlds import GymnasiumWorld
 from llm_planning.search import TrackedRandom
 
@@ -134,6 +141,37 @@ class OfASpace(Doors):
         return self.dice.sample()
 
 
+class Lazy(Own):
+    """Makes its generator when it first needs it."""
+
+    def prepare(self, seed):
+        self.rng = None
+
+    def chance(self):
+        self.rng = self.rng or np.random.default_rng(self.np_random.integers(1 << 60))
+        return self.rng.random()
+
+
+class Renewing(Own):
+    """Each step makes the generator of the next one."""
+
+    def chance(self):
+        draw = self.rng.random()
+        self.rng = np.random.default_rng(self.rng.integers(1 << 60))
+        return draw
+
+
+class RenewingLate(Own):
+    """A second level has a generator of its own; nobody who watches comes so far."""
+
+    rounds = 1000
+
+    def chance(self):
+        if self.round == 120:
+            self.rng = np.random.default_rng(self.rng.integers(1 << 60))
+        return super().chance()
+
+
 class Shared(Doors):
     def prepare(self, seed):
         random.seed(seed)
@@ -227,9 +265,9 @@ class Told(Deck):
 
 
 HONEST = (Own, OwnPython, OwnLegacy, OwnBits, NeverSeeded, Taken, InAnother, OfTheClass)
-HONEST += (OfTheModule, OfASpace, Shared, SharedOfNumpy, Unseeded)
+HONEST += (OfTheModule, OfASpace, Shared, SharedOfNumpy, Unseeded, Lazy)
 HIDING = (Deck, OfTheSeed, Veiled)
-FORESEEN = (Remade, Reseeded)
+FORESEEN = (Remade, Reseeded, Renewing)
 
 
 def id_of(kind):
@@ -238,7 +276,8 @@ def id_of(kind):
 
 @pytest.fixture(autouse=True)
 def registered():
-    kinds = (Doors, *HONEST, *HIDING, *FORESEEN, Late, LateOwn, Told, *ALIASING, Air)
+    kinds = (Doors, *HONEST, *HIDING, *FORESEEN, Late, LateOwn, RenewingLate)
+    kinds += (Told, *ALIASING, Air)
     for kind in kinds:
         gymnasium.register(id_of(kind), entry_point=kind)
     yield
@@ -286,10 +325,62 @@ def test_chance_that_shows_late_is_found(kind, monkeypatch):
     state = world.start(0)
     for _ in range(120):
         state = world.step(state, "action 1", Random(0)).state
-    paid = [world.step(state, "action 1", Random(seed)).reward for seed in range(60)]
-    again = [world.step(state, "action 1", Random(seed)).reward for seed in range(60)]
+    paid = [world.step(state, "action 1", Random(seed)).reward for seed in range(30)]
+    again = [world.step(state, "action 1", Random(seed)).reward for seed in range(30)]
     assert paid == again
-    assert 2 < sum(paid) < 26
+    assert 0 < sum(paid) < 16
+
+
+def test_a_level_that_brings_its_generator_is_seeded():
+    world = GymnasiumWorld(id_of(RenewingLate), sight="full")
+    state = world.start(3)
+    for _ in range(125):
+        state = world.step(state, "action 1", Random(0)).state
+    paid = [world.step(state, "action 1", Random(seed)).reward for seed in range(30)]
+    assert 0 < sum(paid) < 16
+
+
+@pytest.fixture
+def walks(monkeypatch):
+    """The environments whose generators were looked for."""
+    walks, walk = [], gymnasium_chance.generators_in
+    monkeypatch.setattr(
+        gymnasium_chance, "generators_in", lambda env: walks.append(env) or walk(env)
+    )
+    return walks
+
+
+@pytest.mark.parametrize("kind", [Own, InAnother, OfTheModule])
+def test_generators_are_looked_for_once_after_a_reset(kind, walks):
+    env, chance = kind(), Chance()
+    chance.watch(env, 0)
+    for seed in range(3):
+        chance.reset(env, seed)
+        walks.clear()
+        for step in range(40):
+            chance.step_again(env, 1, step)
+        assert walks == [env]
+
+
+def test_a_copy_draws_from_its_own_generators():
+    env, chance = Own(), Chance()
+    chance.watch(env, 0)
+    chance.reset(env, 0)
+    paid = [chance.step_again(env, 1, seed)[2] for seed in range(100)]
+    copy = deepcopy(env)
+    assert [chance.step_again(copy, 1, seed)[2] for seed in range(100)] == paid
+    assert [chance.step_again(env, 1, seed)[2] for seed in range(100)] == paid
+    assert 6 < sum(paid) < 38
+
+
+def test_a_reset_elsewhere_may_replace_a_generator():
+    """That of the module belongs to all environments, also to those of another world."""
+    (env, chance), (other, others) = ((OfTheModule(), Chance()) for _ in range(2))
+    chance.watch(env, 0)
+    chance.reset(env, 0)
+    paid = [chance.step_again(env, 1, seed)[2] for seed in range(100)]
+    others.reset(other, 1)
+    assert [chance.step_again(env, 1, seed)[2] for seed in range(100)] == paid
 
 
 @pytest.mark.parametrize("kind", FORESEEN)
@@ -313,7 +404,7 @@ def test_chance_of_pytorch(is_own):
 
     before, env, chance = torch.get_rng_state(), OfTorch(), Chance()
     chance.watch(env, 0)
-    assert (chance.own, chance.shared) == (is_own, [] if is_own else [torch.default_generator])
+    assert (chance.own, chance.shared) == (is_own, () if is_own else (torch.default_generator,))
     chance.reset(env, 0)
     paid = [chance.step_again(env, 1, seed)[2] for seed in [*range(100), *range(100)]]
     assert paid[:100] == paid[100:]
@@ -363,6 +454,46 @@ def test_a_world_that_hides_how_it_goes_on_is_searched_only_if_that_is_meant(tas
 )
 def test_a_world_that_shows_its_state_hides_nothing(task):
     assert GymnasiumWorld(task).no_search == ""
+
+
+@pytest.mark.parametrize("kind", [Doors, Own, Deck])
+def test_a_world_is_tested_once_in_a_process(kind, monkeypatch, walks):
+    """Unless its id is registered anew."""
+    expected = GymnasiumWorld(id_of(kind)).no_search
+    walks.clear()
+    with monkeypatch.context() as without:
+        without.delattr(Chance, "step")
+        second = GymnasiumWorld(id_of(kind))
+        assert second.no_search == expected
+    assert walks == []
+    assert second._copies.chance.own is (kind is Own)
+    del gymnasium.registry[id_of(kind)]
+    gymnasium.register(id_of(kind), entry_point=OfTheSeed)
+    assert "hides from its agent" in GymnasiumWorld(id_of(kind)).no_search
+
+
+def test_who_does_not_search_does_not_wait_for_the_test_of_what_is_hidden(monkeypatch):
+    monkeypatch.delattr(Copies, "hide")
+    world = GymnasiumWorld(id_of(Deck))
+    world.step(world.start(0), "action 1", Random(0))
+    with pytest.raises(AttributeError, match="hide"):
+        assert world.no_search
+
+
+def test_worlds_of_one_id_have_their_own_environments():
+    first, second = (GymnasiumWorld(id_of(Doors)) for _ in range(2))
+    state = first.step(first.start(0), "action 1", Random(0)).state
+    second.step(second.start(0), "action 1", Random(0))
+    assert first.step(state, "action 1", Random(0)).state.seen == 2
+
+
+def test_what_is_hidden_is_looked_for_in_a_number_of_steps():
+    """However long a step takes, a loaded machine finds what an idle one does."""
+    copies, steps = Copies(gymnasium.make(id_of(Doors))), []
+    again = copies.chance.step_again
+    copies.chance.step_again = lambda *step: steps.append(step) or again(*step)
+    assert not copies.hide(lambda env, seen: str(seen))
+    assert SIGHT_BUDGET * 0.8 < len(steps) < SIGHT_BUDGET + SIGHT_MEMBERS * SIGHT_STEPS
 
 
 # --- what a step changes --------------------------------------------------------------------------

@@ -12,27 +12,30 @@ import gc
 import pickle
 import random
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from math import inf
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import ref
 
 import numpy as np
 
 from llm_planning.repeatable import elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 WATCHED_STEPS, LOOKED_AT = 100, 10
-"""Steps of an episode that is watched; after each of the first ones, new generators are sought."""
+"""Steps of an episode that is watched; after each of the first ones and at the end, new generators
+are sought."""
 
 MOST_OBJECTS: Final = 20_000
 """Parts of an environment among which its generators are looked for."""
 
-LOOKS_EVERY: Final = 50_000
-"""Steps after which generators are looked for again."""
+FIRST_LOOK, LOOKS_EVERY = 256, 50_000
+"""Generators are looked for again after so many steps, then when the steps have doubled, and at the
+latest when so many are taken since the last look."""
 
 Result: TypeAlias = "tuple[int | None, Any, float, bool, bool, Mapping[str, Any]]"
 """The seed of a step's chance, or None if nothing was drawn; the observation, the reward, whether
@@ -41,6 +44,7 @@ the episode terminated, whether it was truncated, and the information."""
 _PYTHON: Any = random.random.__self__  # type: ignore[attr-defined]
 _NUMPY: Any = np.random.random.__self__  # type: ignore[attr-defined]
 _SHARED = {id(_PYTHON), id(_NUMPY), id(_NUMPY._bit_generator)}
+_ATOMS = {int, float, str, bool, type(None)}
 _PLAIN = (int, float, str, bytes, bool, complex, type(None), range, np.generic, ModuleType, type)
 _HELD = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 
@@ -53,14 +57,16 @@ class Chance:
         shared: the generators that it draws from and all of Python shares.
         foreseen: whether a step makes a generator and draws nothing for its seed, so that nobody
             can give it chance.
-        least: the least reward of a step that ended nothing, among those that were watched.
+        renewed: whether steps make generators, so that all are looked for before each step. Else
+            they are once after a reset, and before steps that follow a new attribute.
+        least_reward: the least reward of a step that ended nothing, among those that were watched.
     """
 
     def __init__(self) -> None:
-        self.own = self.foreseen = False
-        self.shared: list[Any] = []
-        self.least = inf
-        self._steps = 0
+        self.own = self.foreseen = self.renewed = False
+        self.shared: tuple[Any, ...] = ()
+        self.least_reward = inf
+        self._steps, self._next_look = 0, FIRST_LOOK
 
     def watch(self, env: Any, seed: int) -> None:
         """Finds out by an episode what an environment draws from."""
@@ -69,26 +75,32 @@ class Chance:
             self.reset(env, seed)
         env.unwrapped.np_random = _generator(0)
         with restored(shared_generators()), self._noticed(env):
-            for taken in range(WATCHED_STEPS):
-                known = _known(env) if taken < LOOKED_AT else None
+            known = generators_in(env)
+            for taken in range(1, WATCHED_STEPS + 1):
                 number = int(space.start) + draws.randrange(int(space.n))
                 drawn, _, reward, *ended, _ = self.step(env, number, lambda: draws.getrandbits(63))
-                if known is not None and drawn is None and not known.issuperset(_known(env)):
-                    self.foreseen = True
+                is_over = any(ended) or taken == WATCHED_STEPS
+                if taken <= LOOKED_AT or is_over:
+                    before, known = known, generators_in(env)
+                    if _has_more(known, before):
+                        self.own = self.renewed = True
+                        self.foreseen |= drawn is None and taken <= LOOKED_AT
                 if any(ended):
                     break
-                self.least = min(self.least, reward)
+                self.least_reward = min(self.least_reward, reward)
 
     def reset(self, env: Any, seed: int) -> tuple[Any, Mapping[str, Any]]:
         """Resets an environment; the seed is that of all chance, also where it is not asked for."""
         inner = env.unwrapped
         inner.np_random = _Chance(lambda: seed)
+        # It may replace generators, also some that all environments have.
+        _FOUND.clear()
         if not self.is_careful:
             before = elsewhere()
             seen, info = env.reset(seed=seed)
             self._compare(before)
         if self.is_careful:
-            with self._seeded(env, seed):
+            with self._seeded(generators_in(env) if self.own else (), seed):
                 seen, info = env.reset(seed=seed)
         if isinstance(vars(inner).get("_np_random"), _Chance):
             inner.np_random = _generator(seed)
@@ -113,16 +125,13 @@ class Chance:
         inner.np_random = chance
         self._steps += 1
         if self.own or self.shared:
-            with self._seeded(env, chance.known()) as is_moved:
+            with self._seeded(self._sources(env), chance.known()) as is_moved:
                 seen, reward, terminated, truncated, info = env.step(number)
                 drawn = chance.drawn if chance.is_used or is_moved() else None
         else:
             before = elsewhere()
-            if self._steps % LOOKS_EVERY:
+            with self._noticed(env) if self._is_to_look() else nullcontext():
                 seen, reward, terminated, truncated, info = env.step(number)
-            else:
-                with self._noticed(env):
-                    seen, reward, terminated, truncated, info = env.step(number)
             if before != elsewhere():
                 self._compare(before)
             drawn = chance.drawn
@@ -140,7 +149,27 @@ class Chance:
         """Notes the shared generators that have gone on since they were at these places."""
         for source, place, now in zip((_PYTHON, _NUMPY), before, elsewhere(), strict=True):
             if place != now and source not in self.shared:
-                self.shared.append(source)
+                self.shared = (*self.shared, source)
+
+    def _is_to_look(self) -> bool:
+        """Whether this step is one before which generators are looked for again."""
+        if self._steps < self._next_look:
+            return False
+        self._next_look = self._steps + min(self._steps, LOOKS_EVERY)
+        return True
+
+    def _sources(self, env: Any) -> Collection[Any]:
+        """The environment's own generators; a walk takes long where it holds much."""
+        if not self.own or self.renewed:
+            return generators_in(env) if self.own else ()
+        owner, sources = _FOUND.get(id(env), (None, ()))
+        if owner is None or owner() is not env:
+            sources = generators_in(env)
+        elif self._is_to_look() or _has_more(_named_sources(env), sources):
+            before, sources = sources, generators_in(env)
+            self.renewed = _has_more(sources, before)
+        _FOUND[id(env)] = ref(env), sources
+        return sources
 
     @contextmanager
     def _noticed(self, env: Any) -> Iterator[None]:
@@ -155,22 +184,30 @@ class Chance:
             if source not in torch:
                 self.own = True
             elif source not in self.shared:
-                self.shared.append(source)
+                self.shared = (*self.shared, source)
 
     @contextmanager
-    def _seeded(self, env: Any, seed: int) -> Iterator[Callable[[], bool]]:
-        """Seeds what an environment draws from beside `np_random`, and gives it back as it was.
+    def _seeded(self, own: Collection[Any], seed: int) -> Iterator[Callable[[], bool]]:
+        """Seeds these generators and the shared ones, and gives them back as they were.
 
         Yields:
             Whether anything was drawn so far.
         """
         draws = random.Random(seed)
-        sources = [*(generators_in(env) if self.own else ()), *self.shared]
+        sources = [*own, *self.shared]
         with restored(sources):
             for source in sources:
                 _seed(source, draws.getrandbits(63))
             begun = list(map(_stamp, sources))
             yield lambda: begun != list(map(_stamp, sources))
+
+
+_FOUND: Final[dict[int, tuple[ref[Any], Collection[Any]]]] = {}
+"""Id of an environment -> a reference to it, and its generators, since any was reset."""
+
+
+def _has_more(sources: Collection[Any], before: Collection[Any]) -> bool:
+    return not set(map(id, before)).issuperset(map(id, sources))
 
 
 def _kept(seen: Any) -> Any:
@@ -217,13 +254,16 @@ def generators_in(env: Any) -> list[Any]:
     while level and len(known) < MOST_OBJECTS:
         parts: list[Any] = []
         for thing in level:
-            if isinstance(thing, _PLAIN) or id(thing) in known:
+            if type(thing) in _ATOMS or id(thing) in known or isinstance(thing, _PLAIN):
                 continue
             known[id(thing)] = thing
+            if type(thing) in _LISTS:
+                parts += gc.get_referents(thing)
+                continue
             if thing is usual or isinstance(thing, _Chance):
                 continue
             if _is_generator(thing):
-                source = thing.bit_generator if isinstance(thing, np.random.Generator) else thing
+                source = _source(thing)
                 found[id(source)] = source
             elif isinstance(thing, FunctionType):
                 parts += (thing.__closure__, thing.__defaults__, thing.__kwdefaults__)
@@ -242,12 +282,19 @@ def generators_in(env: Any) -> list[Any]:
     return [source for key, source in found.items() if key not in _SHARED]
 
 
+def _named_sources(env: Any) -> list[Any]:
+    """Those of them that are attributes of the environment, which are found at once."""
+    sources = [_source(value) for value in vars(env.unwrapped).values() if _is_generator(value)]
+    return [source for source in sources if id(source) not in _SHARED]
+
+
+def _source(generator: Any) -> Any:
+    """What has the state of a generator."""
+    return generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+
+
 _WITHOUT = {"builtins", "collections", "dataclasses", "gymnasium", "numpy", "random", "typing"}
 """Packages whose classes and modules hold no generator."""
-
-
-def _known(env: Any) -> set[int]:
-    return set(map(id, generators_in(env)))
 
 
 def _held(names: Mapping[str, Any]) -> list[Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from io import StringIO
 from itertools import cycle
@@ -52,9 +52,6 @@ SIGHT_MEMBERS, SIGHT_STEPS, SIGHT_BUDGET = 8, 24, 4000
 
 SIGHT_CHANCES: Final = (0, 0, 1, 2, 0, 3, 1, 5)
 """First steps whose chance differs, in one comparison after the other."""
-
-SIGHT_SECONDS: Final = 2.0
-"""When a slow environment is compared no more."""
 
 _TESTED_STARTS = 2
 _TIMES = 3
@@ -116,6 +113,13 @@ class Copies:
                 lambda: self.begin(0)
             )
 
+    def fresh(self) -> Copies:
+        """What was found out, for others who begin now: none of the environments in use."""
+        fresh = copy(self)
+        fresh.chance = copy(self.chance)
+        fresh._free, fresh._starts = deque(maxlen=_FREE), {}
+        return fresh
+
     @property
     def agree(self) -> bool:
         """Whether a state can be left more than once."""
@@ -155,15 +159,14 @@ class Copies:
         Args:
             told: see `Told`.
         """
-        begun, taken = perf_counter(), 0
+        taken = 0
         alike = defaultdict[Hashable, list[int]](list)
         with suppress(Exception), redirect_stdout(StringIO()):
             for seed in range(SIGHT_STARTS):
-                if perf_counter() - begun < SIGHT_SECONDS / 2:
-                    alike[self._past(seed)].append(seed)
+                alike[self._past(seed)].append(seed)
             groups = sorted(alike.values(), key=len, reverse=True)
             for walk, differing in enumerate(cycle(SIGHT_CHANCES)):
-                if taken >= SIGHT_BUDGET or perf_counter() - begun > SIGHT_SECONDS:
+                if taken >= SIGHT_BUDGET:
                     break
                 if not (several := [group for group in groups if len(group) > 1 or differing]):
                     continue

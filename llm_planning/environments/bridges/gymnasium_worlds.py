@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import EnumType
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import getdoc
 from io import StringIO
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import gymnasium
 import numpy as np
@@ -80,8 +80,8 @@ class Moment:
         total: the return so far.
         ended: `terminated`, `truncated`, or empty while the episode lasts.
         gained: the last reward.
-        least: the least of the rewards before the last one; infinite if there was none.
-        most: the greatest of them; minus infinity if there was none.
+        least_reward: the least of the rewards before the last one; infinite if there was none.
+        most_reward: the greatest of them; minus infinity if there was none.
     """
 
     past: tuple[tuple[int, int], ...] = field(repr=False)
@@ -91,8 +91,8 @@ class Moment:
     total: float = field(default=0.0, compare=False)
     ended: str = field(default="", compare=False)
     gained: float = field(default=0.0, compare=False)
-    least: float = field(default=inf, compare=False)
-    most: float = field(default=-inf, compare=False)
+    least_reward: float = field(default=inf, compare=False)
+    most_reward: float = field(default=-inf, compare=False)
 
 
 class GymnasiumWorld(Domain[Moment, str]):
@@ -114,27 +114,32 @@ class GymnasiumWorld(Domain[Moment, str]):
     advise: Callable[[Moment], Awaitable[Sequence[str]]]
 
     def __init__(self, task: str = "FrozenLake-v1", *, sight: Sight = "own") -> None:
-        self._env = _made(task)
+        self._task, self._sight = task, sight
+        self._opened = _opened(task)
+        self._env, self._copies = self._opened.env, self._opened.copies.fresh()
         self._number = _named_actions(self._env)
         self._threshold = self._env.spec.reward_threshold
         self._partial = hasattr(self._env.unwrapped, "agent_view_size")
         self.about = _about(self._env)
         self.goal = _goal(self._env)
-        self._copies = Copies(self._env)
-        self.no_search = "" if self._copies.agree else f"{task}: {NOT_TWICE}"
-        if self.no_search and (error := self._copies.error):
-            self.no_search = (
-                f"{task} cannot be searched, as its step raises {describe_error(error)}"
-            )
-        if not self.no_search and self._copies.chance.foreseen:
-            self.no_search = f"{task} {FORESEEN}"
-        if sight == "own" and not self.no_search:
-            if self._partial:
-                self.no_search = sees_too_much(task, "shows its agent a part of the world")
-            elif self._copies.hide(partial(_text, whole=False)):
-                self.no_search = sees_too_much(task, "hides from its agent how it goes on")
         if (teacher := teacher_of(self._env, self._copies)) is not None:
             self.advise = partial(self._advised, teacher)
+
+    @property
+    def no_search(self) -> str:  # type: ignore[override]
+        """Why this environment cannot be searched, or is not to be; empty if it is."""
+        copies, task = self._copies, self._task
+        if not copies.agree and copies.error:
+            return f"{task} cannot be searched, as its step raises {describe_error(copies.error)}"
+        if not copies.agree:
+            return f"{task}: {NOT_TWICE}"
+        if self._opened.copies.chance.foreseen:
+            return f"{task} {FORESEEN}"
+        if self._sight == "own" and self._partial:
+            return sees_too_much(task, "shows its agent a part of the world")
+        if self._sight == "own" and self._opened.hides:
+            return sees_too_much(task, "hides from its agent how it goes on")
+        return ""
 
     def start(self, seed: int) -> Moment:
         """s_0: the environment after `reset(seed=seed)`."""
@@ -191,12 +196,12 @@ class GymnasiumWorld(Domain[Moment, str]):
         if self._threshold is not None:
             return bool(state.total >= self._threshold)
         # Where the first step ends the episode, other episodes tell.
-        least = state.least if state.least < inf else self._copies.chance.least
+        least = state.least_reward if state.least_reward < inf else self._copies.chance.least_reward
         is_paid = 0 < least < inf
         if state.ended == "truncated":
             return None if is_paid else False
         if state.gained > 0:
-            return None if is_paid or state.gained < state.most else True
+            return None if is_paid or state.gained < state.most_reward else True
         return None if least < 0 else False
 
     async def _advised(self, teacher: Teacher, state: Moment) -> Sequence[str]:
@@ -216,8 +221,8 @@ class GymnasiumWorld(Domain[Moment, str]):
             total=state.total + reward,
             ended="terminated" if terminated else "truncated" if truncated else "",
             gained=reward,
-            least=min(state.least, state.gained) if len(state.past) > 1 else inf,
-            most=max(state.most, state.gained) if len(state.past) > 1 else -inf,
+            least_reward=min(state.least_reward, state.gained) if len(state.past) > 1 else inf,
+            most_reward=max(state.most_reward, state.gained) if len(state.past) > 1 else -inf,
         )
         return after, chance is not None
 
@@ -239,6 +244,42 @@ def bridge(id_: str) -> DomainSpec:
         settings=GymnasiumSettings,
         open=lambda task, settings: GymnasiumWorld(task, sight=settings.sight),
     )
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """An environment that was opened in this process.
+
+    Attributes:
+        spec: by which it was registered.
+        env: after a reset; it is never stepped.
+        copies: as they were tested.
+    """
+
+    spec: Any
+    env: Any
+    copies: Copies
+
+    @cached_property
+    def hides(self) -> bool:
+        """See `Copies.hide`: it takes thousands of steps, so it waits until somebody searches."""
+        return self.copies.fresh().hide(partial(_text, whole=False))
+
+
+_OPENED: Final[dict[str, _Opened]] = {}
+
+
+def _opened(task: str) -> _Opened:
+    """An environment with its tests, which are made once in a process.
+
+    An id may be registered anew, with other arguments or another class, and is tested anew then.
+    """
+    kept = _OPENED.get(task)
+    if kept is None or kept.spec is not gymnasium.registry.get(task):
+        env = _made(task)
+        copies = Copies(env).fresh()
+        kept = _OPENED[task] = _Opened(gymnasium.registry.get(task), env, copies)
+    return kept
 
 
 @cache
