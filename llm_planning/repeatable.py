@@ -21,14 +21,13 @@ import marshal
 import pickle
 import random
 import sys
-from collections import deque
 from contextlib import suppress
 from ctypes import c_uint64
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from io import BytesIO
-from random import Random, SystemRandom
+from random import Random
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -38,7 +37,7 @@ from llm_planning.own_code import is_ours
 from llm_planning.search.walk import TrackedRandom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable
 
     from llm_planning.domain import Soon
 
@@ -131,15 +130,12 @@ class Repeated(Generic[S, A]):
                 "state that it was given: keep all that changes in the state, not in the world"
             )
         self._words = steady_words(domain, step.state)
-        kinds = [kind for kind in type(domain).__mro__ if kind not in Domain.__mro__]
-        modules = [sys.modules[kind.__module__] for kind in kinds if kind.__module__ in sys.modules]
-        members = {f"{kinds[0].__name__}.{name}": value for name, value in vars(domain).items()}
-        for kind in kinds:
-            members |= {f"{kind.__name__}.{name}": value for name, value in vars(kind).items()}
-        for module in modules:
-            members |= vars(module)
-        self._kept = dict(_generators(members))
-        self._places = _places_of(self._kept)
+        from llm_planning.generators import generators_in, stamp
+
+        self._stamp = stamp
+        self._kept = generators_in(domain)
+        self._places = list(map(stamp, self._kept))
+        self._carried = [list(map(stamp, generators_in(at))) for at in (state, step.state)]
 
     def again(self, step: Step[S], *, drew: bool) -> None:
         """Refuses a world whose step did two things, or whose chance a search would foresee.
@@ -156,13 +152,10 @@ class Repeated(Generic[S, A]):
                 f"{type(self._domain).__name__}.describe or actions said two things of one state: "
                 "let them go by the state alone, without chance"
             )
-        for kept, place in _places_of(self._kept).items():
-            if place != self._places[kept]:
-                raise DomainError(_drew(method, f"the generator {kept}"))
-        before, after = (
-            _places_of(dict(_generators({"state": state}))) for state in (self._state, step.state)
-        )
-        if after != before and not drew:
+        if list(map(self._stamp, self._kept)) != self._places:
+            raise DomainError(_drew(method, "a generator that the world keeps"))
+        before, after = self._carried
+        if before != after and not drew:
             raise DomainError(_drew(method, "a generator in its state"))
         differing = [
             name
@@ -177,41 +170,6 @@ class Repeated(Generic[S, A]):
                 f"same draws of `rng` ({' and '.join(differing)} of its Step differ): draw all "
                 "chance from `rng`, and change nothing in the world"
             )
-
-
-def _generators(members: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The random generators among members and in what they hold, by name."""
-    import numpy as np
-
-    kinds = (Random, np.random.Generator, np.random.RandomState)
-    found, seen = list[tuple[str, Any]](), set[int]()
-    waiting = deque((name, value, 0) for name, value in members.items())
-    while waiting and len(seen) < _MOST_LOOKED_AT:
-        name, value, depth = waiting.popleft()
-        if id(value) in seen or isinstance(value, type | FunctionType | ModuleType | SystemRandom):
-            continue
-        seen.add(id(value))
-        if isinstance(value, kinds):
-            found.append((name, value))
-        elif depth < _DEEPEST:
-            held: Iterable[Any] = ()
-            if isinstance(value, dict):
-                held = value.values()
-            elif isinstance(value, list | tuple | set | frozenset):
-                held = value
-            elif hasattr(value, "__dict__"):
-                held = vars(value).values()
-            waiting.extend((name, part, depth + 1) for part in held)
-    return found
-
-
-_MOST_LOOKED_AT: Final = 500
-_DEEPEST: Final = 3
-
-
-def _places_of(generators: Mapping[str, Any]) -> dict[str, bytes | None]:
-    """How far each generator has come."""
-    return {name: _pickled(generator) for name, generator in generators.items()}
 
 
 def _drew(method: str, source: str) -> str:
@@ -349,24 +307,21 @@ def _refuse_drawing(domain: Domain[Any, Any], method: str, call: Callable[[], ob
     Args:
         call: makes the call again, by equal draws of `rng` each time.
     """
-    import numpy as np
+    from llm_planning.generators import reseed, restored, shared_generators, state_of
 
     if (type(domain), method) in _seeding:
         return
-    states = random.getstate(), np.random.get_state()
-    found: list[tuple[str, str]] = []
+    shared = shared_generators()[:2]
+    found: list[list[bytes | None]] = []
     moved = [False, False]
-    try:
+    with restored(shared):
         for seed in range(2):
-            random.seed(seed)
-            np.random.seed(seed)
+            for source in shared:
+                reseed(source, seed)
             begun = elsewhere()
             call()
             moved = [place != at for place, at in zip(elsewhere(), begun, strict=True)]
-            found.append((repr(random.getstate()), str(_pickled(np.random.get_state()))))
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
+            found.append([_pickled(state_of(source)) for source in shared])
     for name, has_moved, one, other in zip(_NAMES, moved, *found, strict=True):
         if has_moved and one != other:
             raise DomainError(_drew(f"{type(domain).__name__}.{method}", name))
@@ -538,13 +493,14 @@ class _LoosePickler(pickle.Pickler):
             if not isinstance(value, type | FunctionType | ModuleType):
                 value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
                 return None
-        if len(_told_by_address) > _MOST_LOOKED_AT:
+        if len(_told_by_address) > _MOST_TOLD:
             _told_by_address.clear()
         _told_by_address[id(value)] = value
         return id(value)
 
 
 _WRITTEN: Final[tuple[type, ...]] = (*_FIXED, *_CONTAINERS)
+_MOST_TOLD: Final = 500
 _told_by_address: dict[int, object] = {}
 """The last ones, so that a state can be read again."""
 

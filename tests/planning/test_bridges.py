@@ -197,7 +197,7 @@ def test_what_an_agent_carries_is_told_by_both_views():
         ("CliffWalking-v1", [-1.0, -1.0], "truncated", False),
         ("Blackjack-v1", [0.0, 0.0], "terminated", False),
         ("Blackjack-v1", [0.0, -1.0], "terminated", False),
-        ("Blackjack-v1", [0.0, 1.0, 1.0], "terminated", True),
+        ("Blackjack-v1", [0.0, 1.0, 1.0], "terminated", None),
         ("Blackjack-v1", [0.0, 0.5, 1.0], "terminated", True),
         ("Blackjack-v1", [0.0, 2.0, 1.0], "terminated", None),
         ("Blackjack-v1", [-0.3, 0.8, 0.2], "terminated", None),

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from llm_planning.environments.bridges import gymnasium_chance
-from llm_planning.environments.bridges.gymnasium_chance import Chance, generators_in
+from llm_planning.environments.bridges.gymnasium_chance import Chance, generators_of
 from llm_planning.environments.bridges.gymnasium_copies import (
     SIGHT_BUDGET,
     SIGHT_MEMBERS,
@@ -343,9 +343,9 @@ def test_a_level_that_brings_its_generator_is_seeded():
 @pytest.fixture
 def walks(monkeypatch):
     """The environments whose generators were looked for."""
-    walks, walk = [], gymnasium_chance.generators_in
+    walks, walk = [], gymnasium_chance.generators_of
     monkeypatch.setattr(
-        gymnasium_chance, "generators_in", lambda env: walks.append(env) or walk(env)
+        gymnasium_chance, "generators_of", lambda env: walks.append(env) or walk(env)
     )
     return walks
 
@@ -431,7 +431,7 @@ def test_generators_are_found_wherever_they_are_held():
     thing.deep = {"cells": np.array([own, None], dtype=object)}
     env.unwrapped.thing, env.unwrapped.drawn = [thing], (lambda: legacy,)
     env.unwrapped.rows = iter([np.random.Generator(bits).normal])
-    found = set(map(id, generators_in(env)))
+    found = set(map(id, generators_of(env)))
     assert {id(one) for one in (own, legacy, bits)} <= found
     assert id(env.unwrapped.np_random.bit_generator) not in found
 

@@ -6,7 +6,7 @@ import threading
 from collections import namedtuple
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 
 import numpy as np
@@ -419,30 +419,36 @@ class Bets(Places):
     def __init__(self):
         self.own = Random(0)
         self.kept = {"deep": [np.random.RandomState(0)]}
+        self.bound = Random(1).random
+        self.partial = partial(Random(2).uniform, 0, 1)
 
     def step(self, state, action, rng):
         return Step(state + 1 if self.draw(rng) < 0.2 else state, done=True)
 
 
 DRAWS = {
-    "Python's `random`": lambda _: random.random(),
-    "`numpy.random`": lambda _: np.random.random(),
-    r"the generator Drawing\.own": lambda self: self.own.random(),
-    r"the generator Drawing\.kept": lambda self: self.kept["deep"][0].random(),
-    "the generator GENERATOR": lambda _: GENERATOR.random(),
-    r"the generator Bets\.shared": lambda self: self.shared.random(),
+    "random": ("Python's `random`", lambda _: random.random()),
+    "numpy": ("`numpy.random`", lambda _: np.random.random()),
+    "own": ("a generator that the world keeps", lambda self: self.own.random()),
+    "deep": ("a generator that the world keeps", lambda self: self.kept["deep"][0].random()),
+    "module": ("a generator that the world keeps", lambda _: GENERATOR.random()),
+    "class": ("a generator that the world keeps", lambda self: self.shared.random()),
+    "bound": ("a generator that the world keeps", lambda self: self.bound()),
+    "partial": ("a generator that the world keeps", lambda self: self.partial()),
 }
 
 
-@pytest.mark.parametrize("source", DRAWS)
-async def test_a_step_that_draws_from_elsewhere_is_refused(source):
+@pytest.mark.parametrize("kind", DRAWS)
+async def test_a_step_that_draws_from_elsewhere_is_refused(kind):
+    source, draw = DRAWS[kind]
+
     class Drawing(Bets):
         def draw(self, rng):
-            return DRAWS[source](self)
+            return draw(self)
 
     with pytest.raises(DomainError, match=rf"^Drawing\.step drew from {source}, which is not"):
         await run("uct", Drawing(), simulations=3)
-    if "generator" not in source:
+    if kind in {"random", "numpy"}:
         with pytest.raises(DomainError, match=r"^Drawing\.step drew from"):
             await execute(Drawing(), ["on"], seed=0)
 

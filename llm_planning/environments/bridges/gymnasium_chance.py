@@ -8,30 +8,35 @@ later; where there are some, each of them is seeded before each step and given b
 
 from __future__ import annotations
 
-import gc
-import pickle
 import random
-import sys
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from math import inf
-from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import ref
 
 import numpy as np
 
+from llm_planning.generators import (
+    NUMPY,
+    PYTHON,
+    SHARED,
+    generators_in,
+    is_generator,
+    reseed,
+    restored,
+    shared_generators,
+    source_of,
+    stamp,
+)
 from llm_planning.repeatable import elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 WATCHED_STEPS, LOOKED_AT = 100, 10
 """Steps of an episode that is watched; after each of the first ones and at the end, new generators
 are sought."""
-
-MOST_OBJECTS: Final = 20_000
-"""Parts of an environment among which its generators are looked for."""
 
 FIRST_LOOK, LOOKS_EVERY = 256, 50_000
 """Generators are looked for again after so many steps, then when the steps have doubled, and at the
@@ -40,13 +45,6 @@ latest when so many are taken since the last look."""
 Result: TypeAlias = "tuple[int | None, Any, float, bool, bool, Mapping[str, Any]]"
 """The seed of a step's chance, or None if nothing was drawn; the observation, the reward, whether
 the episode terminated, whether it was truncated, and the information."""
-
-_PYTHON: Any = random.random.__self__  # type: ignore[attr-defined]
-_NUMPY: Any = np.random.random.__self__  # type: ignore[attr-defined]
-_SHARED = {id(_PYTHON), id(_NUMPY), id(_NUMPY._bit_generator)}
-_ATOMS = {int, float, str, bool, type(None)}
-_PLAIN = (int, float, str, bytes, bool, complex, type(None), range, np.generic, ModuleType, type)
-_HELD = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 
 
 class Chance:
@@ -75,13 +73,13 @@ class Chance:
             self.reset(env, seed)
         env.unwrapped.np_random = _generator(0)
         with restored(shared_generators()), self._noticed(env):
-            known = generators_in(env)
+            known = generators_of(env)
             for taken in range(1, WATCHED_STEPS + 1):
                 number = int(space.start) + draws.randrange(int(space.n))
                 drawn, _, reward, *ended, _ = self.step(env, number, lambda: draws.getrandbits(63))
                 is_over = any(ended) or taken == WATCHED_STEPS
                 if taken <= LOOKED_AT or is_over:
-                    before, known = known, generators_in(env)
+                    before, known = known, generators_of(env)
                     if _has_more(known, before):
                         self.own = self.renewed = True
                         self.foreseen |= drawn is None and taken <= LOOKED_AT
@@ -100,7 +98,7 @@ class Chance:
             seen, info = env.reset(seed=seed)
             self._compare(before)
         if self.is_careful:
-            with self._seeded(generators_in(env) if self.own else (), seed):
+            with self._seeded(generators_of(env) if self.own else (), seed):
                 seen, info = env.reset(seed=seed)
         if isinstance(vars(inner).get("_np_random"), _Chance):
             inner.np_random = _generator(seed)
@@ -147,7 +145,7 @@ class Chance:
 
     def _compare(self, before: tuple[int, int]) -> None:
         """Notes the shared generators that have gone on since they were at these places."""
-        for source, place, now in zip((_PYTHON, _NUMPY), before, elsewhere(), strict=True):
+        for source, place, now in zip((PYTHON, NUMPY), before, elsewhere(), strict=True):
             if place != now and source not in self.shared:
                 self.shared = (*self.shared, source)
 
@@ -161,12 +159,12 @@ class Chance:
     def _sources(self, env: Any) -> Collection[Any]:
         """The environment's own generators; a walk takes long where it holds much."""
         if not self.own or self.renewed:
-            return generators_in(env) if self.own else ()
+            return generators_of(env) if self.own else ()
         owner, sources = _FOUND.get(id(env), (None, ()))
         if owner is None or owner() is not env:
-            sources = generators_in(env)
+            sources = generators_of(env)
         elif self._is_to_look() or _has_more(_named_sources(env), sources):
-            before, sources = sources, generators_in(env)
+            before, sources = sources, generators_of(env)
             self.renewed = _has_more(sources, before)
         _FOUND[id(env)] = ref(env), sources
         return sources
@@ -174,12 +172,12 @@ class Chance:
     @contextmanager
     def _noticed(self, env: Any) -> Iterator[None]:
         """Finds out whether what is done meanwhile moves other generators."""
-        torch = [one for one in shared_generators() if one not in (_PYTHON, _NUMPY)]
-        sources = [*generators_in(env), *torch]
-        before = list(map(_stamp, sources))
+        torch = [one for one in shared_generators() if one not in (PYTHON, NUMPY)]
+        sources = [*generators_of(env), *torch]
+        before = list(map(stamp, sources))
         yield
-        for source, stamp in zip(sources, before, strict=True):
-            if _stamp(source) == stamp:
+        for source, begun in zip(sources, before, strict=True):
+            if stamp(source) == begun:
                 continue
             if source not in torch:
                 self.own = True
@@ -197,9 +195,9 @@ class Chance:
         sources = [*own, *self.shared]
         with restored(sources):
             for source in sources:
-                _seed(source, draws.getrandbits(63))
-            begun = list(map(_stamp, sources))
-            yield lambda: begun != list(map(_stamp, sources))
+                reseed(source, draws.getrandbits(63))
+            begun = list(map(stamp, sources))
+            yield lambda: begun != list(map(stamp, sources))
 
 
 _FOUND: Final[dict[int, tuple[ref[Any], Collection[Any]]]] = {}
@@ -239,157 +237,16 @@ class _Chance:
         return getattr(self._generator, name)
 
 
-def generators_in(env: Any) -> list[Any]:
-    """The generators that an environment can reach, beside its `np_random` and shared ones.
-
-    Returns:
-        Each once, in the order of their distance: its own, those that its objects' methods and
-        functions hold, and those of its classes and of the modules that define them.
-    """
-    found: dict[int, Any] = {}
-    known: dict[int, Any] = {}
-    kinds: set[type | str] = set()
-    level: list[Any] = [env]
+def generators_of(env: Any) -> list[Any]:
+    """The generators that an environment can reach, beside its `np_random` and shared ones."""
     usual = vars(env.unwrapped).get("_np_random")
-    while level and len(known) < MOST_OBJECTS:
-        parts: list[Any] = []
-        for thing in level:
-            if type(thing) in _ATOMS or id(thing) in known or isinstance(thing, _PLAIN):
-                continue
-            known[id(thing)] = thing
-            if type(thing) in _LISTS:
-                parts += gc.get_referents(thing)
-                continue
-            if thing is usual or isinstance(thing, _Chance):
-                continue
-            if _is_generator(thing):
-                source = _source(thing)
-                found[id(source)] = source
-            elif isinstance(thing, FunctionType):
-                parts += (thing.__closure__, thing.__defaults__, thing.__kwdefaults__)
-            elif isinstance(thing, np.ndarray):
-                parts += thing.ravel().tolist() if thing.dtype.hasobject else ()
-            else:
-                parts += gc.get_referents(thing)
-                for kind in () if type(thing) in kinds else type(thing).__mro__:
-                    module = kind.__module__
-                    if kind not in kinds and module.partition(".")[0] not in _WITHOUT:
-                        parts += _held(vars(kind))
-                        if module not in kinds:
-                            parts += filter(_is_generator, _held(vars(sys.modules[module])))
-                    kinds.update((kind, module))
-        level = parts
-    return [source for key, source in found.items() if key not in _SHARED]
+    return generators_in(env, leaving_out=lambda part: part is usual or isinstance(part, _Chance))
 
 
 def _named_sources(env: Any) -> list[Any]:
     """Those of them that are attributes of the environment, which are found at once."""
-    sources = [_source(value) for value in vars(env.unwrapped).values() if _is_generator(value)]
-    return [source for source in sources if id(source) not in _SHARED]
-
-
-def _source(generator: Any) -> Any:
-    """What has the state of a generator."""
-    return generator.bit_generator if isinstance(generator, np.random.Generator) else generator
-
-
-_WITHOUT = {"builtins", "collections", "dataclasses", "gymnasium", "numpy", "random", "typing"}
-"""Packages whose classes and modules hold no generator."""
-
-
-def _held(names: Mapping[str, Any]) -> list[Any]:
-    """Of what has a name: generators, those whose methods these are, and lists of things."""
-    held = [
-        (name, value.__self__ if isinstance(value, _METHODS) else value)
-        for name, value in names.items()
-        if isinstance(value, _HOLDING) or _is_generator(value)
-    ]
-    return [
-        owner
-        for name, owner in held
-        if _is_generator(owner) or (isinstance(owner, _LISTS) and not name.startswith("__"))
-    ]
-
-
-_METHODS = (BuiltinMethodType, MethodType)
-_LISTS = (list, tuple, dict)
-_HOLDING = (*_METHODS, *_LISTS)
-
-
-def _is_generator(thing: Any) -> bool:
-    if isinstance(thing, _HELD):
-        # Nobody can seed the generator of the operating system.
-        return not isinstance(thing, random.SystemRandom)
-    return type(thing).__name__ == "Generator" and type(thing).__module__.startswith("torch")
-
-
-def shared_generators() -> list[Any]:
-    """The generators that all of Python shares; PyTorch's if somebody has imported it."""
-    torch = sys.modules.get("torch")
-    return [_PYTHON, _NUMPY, *([torch.default_generator] if torch else [])]
-
-
-@contextmanager
-def restored(sources: Sequence[Any]) -> Iterator[None]:
-    """Gives generators back as they were."""
-    before = list(map(_state, sources))
-    try:
-        yield
-    finally:
-        for source, state in zip(sources, before, strict=True):
-            _restore(source, state)
-
-
-def _stamp(source: Any) -> Any:
-    """Something that is another one as soon as a generator is drawn from."""
-    if source is _PYTHON:
-        return elsewhere()[0]
-    if source is _NUMPY:
-        return elsewhere()[1]
-    state = _state(source)
-    if isinstance(source, random.Random):
-        return state
-    # A tensor of PyTorch is pickled with its address.
-    return pickle.dumps(state if isinstance(state, dict) else state.numpy())
-
-
-def _state(source: Any) -> Any:
-    if isinstance(source, random.Random):
-        return source.getstate()
-    if isinstance(source, np.random.BitGenerator):
-        return source.state
-    if isinstance(source, np.random.RandomState):
-        return source.get_state(legacy=False)
-    return source.get_state()
-
-
-def _restore(source: Any, state: Any) -> None:
-    if isinstance(source, random.Random):
-        source.setstate(state)
-    elif isinstance(source, np.random.BitGenerator):
-        source.state = state
-    else:
-        source.set_state(state)
-
-
-def _seed(source: Any, seed: int) -> None:
-    if isinstance(source, random.Random):
-        source.seed(seed)
-    elif isinstance(source, np.random.BitGenerator):
-        source.state = type(source)(seed).state
-    elif isinstance(source, np.random.RandomState):
-        _seed_random_state(source, seed)
-    else:
-        source.manual_seed(seed)
-
-
-def _seed_random_state(source: Any, seed: int) -> None:
-    name = source.get_state(legacy=False)["bit_generator"]
-    if name == "MT19937":
-        source.seed(seed % (1 << 32))
-    else:
-        state = getattr(np.random, name)(seed).state
-        source.set_state({**state, "has_gauss": 0, "gauss": 0.0})
+    sources = [source_of(value) for value in vars(env.unwrapped).values() if is_generator(value)]
+    return [source for source in sources if id(source) not in SHARED]
 
 
 def _generator(seed: int) -> Any:

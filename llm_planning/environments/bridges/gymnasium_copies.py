@@ -306,12 +306,13 @@ class Copies:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two observations or results are equal, arrays included."""
+    """Whether two observations or results are equal, arrays and what is no number included."""
     if isinstance(first, Mapping):
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, tuple):
         return len(first) == len(second) and all(map(same, first, second))
-    return bool(np.array_equal(first, second))
+    may_be_nan = np.asarray(first).dtype.kind in "fc" and np.asarray(second).dtype.kind in "fc"
+    return bool(np.array_equal(first, second, equal_nan=may_be_nan))
 
 
 def _differ(pasts: Sequence[tuple[Hashable, ...]], differing: int) -> bool:

@@ -25,7 +25,6 @@ import numpy as np
 
 from llm_planning.domain import Domain, DomainError, Step
 from llm_planning.environments.bridges.grids import grid_text
-from llm_planning.environments.bridges.gymnasium_chance import restored, shared_generators
 from llm_planning.environments.bridges.gymnasium_copies import (
     FORESEEN,
     NOT_TWICE,
@@ -35,6 +34,7 @@ from llm_planning.environments.bridges.gymnasium_copies import (
 )
 from llm_planning.environments.bridges.gymnasium_teachers import teacher_of
 from llm_planning.environments.bridges.own_words import BridgeSettings, Sight, sees_too_much
+from llm_planning.generators import restored, shared_generators
 from llm_planning.names import remedy
 from llm_planning.own_code import describe_error
 from llm_planning.specs import DomainSpec
@@ -188,7 +188,7 @@ class GymnasiumWorld(Domain[Moment, str]):
         """What the authors define: the return reaches their threshold, or the end is rewarded.
 
         Without a threshold, nothing tells where each step is paid, for then the last one is, too;
-        where a step before was paid more than the end; and where steps cost and the end does not
+        where a step before was paid as much as the end; and where steps cost and the end does not
         pay.
         """
         if not state.ended:
@@ -201,7 +201,7 @@ class GymnasiumWorld(Domain[Moment, str]):
         if state.ended == "truncated":
             return None if is_paid else False
         if state.gained > 0:
-            return None if is_paid or state.gained < state.most_reward else True
+            return None if is_paid or state.gained <= state.most_reward else True
         return None if least < 0 else False
 
     async def _advised(self, teacher: Teacher, state: Moment) -> Sequence[str]:
