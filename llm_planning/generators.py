@@ -76,7 +76,7 @@ def generators_in(
                     module = kind.__module__
                     if kind not in kinds and module.partition(".")[0] not in _WITHOUT:
                         parts += _held(vars(kind))
-                        if module not in kinds:
+                        if module not in kinds and module in sys.modules:
                             parts += filter(is_generator, _held(vars(sys.modules[module])))
                     kinds.update((kind, module))
         level = parts

@@ -448,6 +448,9 @@ async def test_a_step_that_draws_from_elsewhere_is_refused(kind):
 
     with pytest.raises(DomainError, match=rf"^Drawing\.step drew from {source}, which is not"):
         await run("uct", Drawing(), simulations=3)
+    Drawing.__module__ = "a_module_that_is_gone"
+    with pytest.raises(DomainError, match=rf"^Drawing\.step drew from {source}"):
+        await run("uct", Drawing(), simulations=3)
     if kind in {"random", "numpy"}:
         with pytest.raises(DomainError, match=r"^Drawing\.step drew from"):
             await execute(Drawing(), ["on"], seed=0)
