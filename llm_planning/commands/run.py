@@ -283,8 +283,8 @@ def _kept_if_broken_off(
     try:
         yield traces
     except BaseException as error:
-        if file is None or not traces:
-            raise
+        if file is None or not (traces and traces[-1].events):
+            raise  # nothing was done, as where a world cannot be opened
         import traceback
 
         from llm_base.terminal import complain
