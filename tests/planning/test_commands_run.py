@@ -522,6 +522,6 @@ def test_a_world_that_cannot_be_opened_costs_no_trace(tmp_path):
     trace = tmp_path / "trace.jsonl"
     trace.write_text("as it was")
     given = ("--domain", "household", "--model", "none", "--set", "home=nohome.yaml")
-    ended = invoke("run", "llm-mcts-policy", *given, "--set", "roles=rules", "--trace", trace)
+    ended = invoke("llm-mcts-policy", *given, "--set", "roles=rules", "--trace", trace)
     assert ended.exit_code == 1
     assert trace.read_text() == "as it was"
