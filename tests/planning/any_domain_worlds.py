@@ -6,8 +6,10 @@ from pathlib import Path
 from random import Random
 
 from llm_planning.domain import Domain, Judged, OneOf, Step
+from llm_planning.planners.any_domain.search_agents import DomainModel
 from llm_planning.planners.any_domain.specs import SPECS
 from llm_planning.roles import Engines
+from llm_planning.search import Edge, Node, TrackedRandom, Walk
 from llm_planning.specs import Run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -279,3 +281,17 @@ class Guarded(Cliff):
 
     def success(self, place):
         return place[0] == 1
+
+
+def model_of(world, *, prior=None, gamma=0.5, depth=3):
+    return DomainModel(
+        world, state=0, history=(), past=(), now="", prior=prior, gamma=gamma, depth=depth
+    )
+
+
+def walk_at(state, *, node=None, steps=0):
+    walk = Walk(Node() if node is None else node, TrackedRandom(), None)
+    for _ in range(steps):
+        walk.go(Edge("up"), Step(state))
+    walk.state = state
+    return walk
