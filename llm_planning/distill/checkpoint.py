@@ -46,6 +46,7 @@ class Checkpoint:
         right: role -> running share of right answers.
         seen: role -> questions so far.
         curve: evaluations so far: batch, questions, seconds and figures of each.
+        over: whether the last evaluation was taken: the training has had all of its time.
     """
 
     meant: Mapping[str, Any]
@@ -61,6 +62,7 @@ class Checkpoint:
     right: dict[str, float] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     curve: list[dict[str, Any]] = field(default_factory=list)
+    over: bool = False
 
     @classmethod
     def new(cls, flat: Tensor, meant: Mapping[str, Any]) -> Checkpoint:

@@ -121,6 +121,21 @@ def test_a_training_takes_its_time(small, tmp_path):
     assert reports[-1].rate < 0.2 * max(progress.rate for progress in reports)
 
 
+def test_a_training_that_is_over_stays_so(small, tmp_path):
+    """Even where the last exam took less time than was kept free for it."""
+    seconds = iter((0.6, 0.0, 0.0))
+
+    def examine(_):
+        time.sleep(next(seconds))
+        return {}
+
+    once, _ = trained(small, tmp_path / "run", minutes=0.02, examine=examine)
+    again, _ = trained(small, tmp_path / "run", minutes=0.02, examine=examine)
+    assert again.batch == once.batch
+    assert again.curve == once.curve
+    assert torch.equal(again.flat, once.flat)
+
+
 @pytest.mark.parametrize(("minutes", "exam", "most"), [(0.04, 0.8, 3.0), (0.001, 0.2, 1.5)])
 def test_the_last_exam_is_within_the_time(small, tmp_path, minutes, exam, most):
     """Unless the exams alone take longer: then one batch is taught between them."""
