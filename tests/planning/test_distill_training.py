@@ -112,48 +112,53 @@ def test_workers_learn_the_same(small, tmp_path):
         trained(small, tmp_path / "none", batches=1, workers=0)
 
 
-def test_a_training_takes_its_time(small, tmp_path):
-    reports = []
-    begun = time.perf_counter()
-    trained(small, tmp_path / "run", minutes=0.02, report=reports.append)
-    assert 1.0 < time.perf_counter() - begun < 6.0
-    assert reports[0].rate < reports[len(reports) // 4].rate
-    assert reports[-1].rate < 0.2 * max(progress.rate for progress in reports)
+class Clock:
+    """A batch takes a second, and an exam what it says, however busy this machine is."""
+
+    def __init__(self, monkeypatch, *exams):
+        self.now, self.reports, self._exams = 100.0, [], iter(exams)
+        monkeypatch.setattr("llm_planning.distill.training.perf_counter", lambda: self.now)
+
+    def report(self, progress):
+        self.reports.append(progress)
+        self.now += 1.0
+
+    def examine(self, _):
+        self.now += next(self._exams)
+        return {"b": 0.5}
 
 
-def test_a_training_that_is_over_stays_so(small, tmp_path):
+def test_a_training_takes_its_time(small, tmp_path, monkeypatch):
+    clock = Clock(monkeypatch, 1.0, 1.0)
+    trained(small, tmp_path / "run", minutes=0.25, report=clock.report, examine=clock.examine)
+    assert clock.now == 100.0 + 15.0
+    rates = [progress.rate for progress in clock.reports]
+    assert rates[0] < max(rates)
+    assert rates[-1] < 0.2 * max(rates)
+
+
+def test_a_training_that_is_over_stays_so(small, tmp_path, monkeypatch):
     """Even where the last exam took less time than was kept free for it."""
-    seconds = iter((0.6, 0.0, 0.0))
-
-    def examine(_):
-        time.sleep(next(seconds))
-        return {}
-
-    once, _ = trained(small, tmp_path / "run", minutes=0.02, examine=examine)
-    again, _ = trained(small, tmp_path / "run", minutes=0.02, examine=examine)
-    assert again.batch == once.batch
+    clock = Clock(monkeypatch, 4.0, 0.0, 0.0)
+    how = {"minutes": 0.2, "report": clock.report, "examine": clock.examine}
+    once, _ = trained(small, tmp_path / "run", **how)
+    assert once.seconds < 12.0
+    again, _ = trained(small, tmp_path / "run", **how)
+    assert again.batch == once.batch == 4
     assert again.curve == once.curve
     assert torch.equal(again.flat, once.flat)
 
 
-@pytest.mark.parametrize(("minutes", "exam", "most"), [(0.04, 0.8, 3.0), (0.001, 0.2, 1.5)])
-def test_the_last_exam_is_within_the_time(small, tmp_path, minutes, exam, most):
+@pytest.mark.parametrize(("minutes", "exam", "batches"), [(0.5, 10.0, 10), (0.1, 10.0, 1)])
+def test_the_last_exam_is_within_the_time(small, tmp_path, monkeypatch, minutes, exam, batches):
     """Unless the exams alone take longer: then one batch is taught between them."""
-    reports, exams = [], []
-
-    def examine(_):
-        exams.append(time.sleep(exam))
-        return {"b": 0.5}
-
-    begun = time.perf_counter()
+    clock = Clock(monkeypatch, exam, exam)
     state, _ = trained(
-        small, tmp_path / "run", minutes=minutes, report=reports.append, examine=examine
+        small, tmp_path / "run", minutes=minutes, report=clock.report, examine=clock.examine
     )
-    assert time.perf_counter() - begun < most
-    assert len(exams) == len(state.curve) == 2
-    assert all(exam <= point["took"] < exam + 0.2 for point in state.curve)
-    assert len(reports) == 1 if minutes < 0.01 else len(reports) > 1
-    assert reports[-1].rate < 0.3 * max(progress.rate for progress in reports) or minutes < 0.01
+    assert len(clock.reports) == batches
+    assert clock.now - 100.0 == 2 * exam + batches
+    assert [point["took"] for point in state.curve] == [exam, exam]
 
 
 def test_another_training_in_the_folder_is_refused(small, tmp_path):

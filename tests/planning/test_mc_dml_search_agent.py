@@ -1,6 +1,7 @@
 """Whole games by search: moves, statistics, outcomes, and the bottleneck of Figure 1."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
@@ -130,11 +131,13 @@ async def test_seconds_that_several_questions_wait_are_counted_once():
         return "advice"
 
     ask = asking.timed(answer)
+    begun = time.perf_counter()
     assert await asyncio.gather(ask(None), ask(None)) == ["advice", "advice"]
-    assert 0.045 < asking.waiting.seconds < 0.095
+    waited = asking.waiting.seconds
+    assert 0.045 < waited <= time.perf_counter() - begun
     with pytest.raises(ZeroDivisionError):
         await asking.timed(lambda _: 1 / 0)(None)
-    assert asking.waiting.seconds < 0.095
+    assert waited < asking.waiting.seconds < time.perf_counter() - begun
 
 
 BAIT = "open trap door"

@@ -210,7 +210,7 @@ async def test_a_promise_that_never_settles_is_found_at_once():
     began = time.monotonic()
     end, _ = await ended("async function main() { await new Promise(() => 0); }", limits=Limits())
     assert end.error == sandbox._UNSETTLED
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < Limits().seconds
 
 
 @pytest.mark.parametrize("name", ["cpu_seconds", "seconds", "memory", "stack", "calls"])

@@ -107,7 +107,7 @@ async def test_an_impossible_wish_is_refused_at_once(monkeypatch, options, messa
     begun = time.monotonic()
     with pytest.raises(RayPoolError, match=message):
         await RayPool.open(recipe=refusing, notify=print, **options)
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - begun < 20
 
 
 def test_a_ray_that_listens_elsewhere_is_not_used(monkeypatch):
