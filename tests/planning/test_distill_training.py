@@ -198,11 +198,12 @@ def test_the_rate_rises_and_falls():
 
 
 CHILD = """
-import sys
+import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_distill_training import trained
-trained(Path({small!r}), Path({folder!r}), batches=30, save_every=0.0)
+slowly = lambda _: time.sleep(0.02)  # so that it is killed in time, however late somebody looks
+trained(Path({small!r}), Path({folder!r}), batches=60, save_every=0.0, report=slowly)
 """
 
 
@@ -226,15 +227,15 @@ def test_a_killed_training_goes_on_bit_for_bit(small, tmp_path):
         while child.poll() is None:
             time.sleep(rng.random() * 0.05)
             state = read_checkpoint(folder, torch.device("cpu"))
-            if state.batch >= before + 3 and kills < 3:
+            if state.batch >= before + 3 and kills < 2:
                 child.send_signal(signal.SIGKILL)
                 kills += 1
                 break
         if child.wait() == 0:
             break
-    assert kills == 3
+    assert kills == 2
     state = read_checkpoint(folder, torch.device("cpu"))
-    assert state.batch == 30
+    assert state.batch == 60
     assert torch.equal(state.flat, whole.flat)
     assert state.right == whole.right
 
