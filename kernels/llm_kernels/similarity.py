@@ -109,7 +109,7 @@ def topk_of_units(
 
     Args:
         units: float32 [Q, D], unit rows.
-        corpus: [N, D], an array, or a tensor on any device.
+        corpus: [N, D], an array, or a tensor on any device; its rows may be longer, by zeros.
         norms: float32 [N], of the corpus' kind and on its device, 1 / ‖row‖; 0 leaves the row out.
         k: at most the number of rows that take part.
         backend: "auto", or one that can search there.
@@ -126,6 +126,11 @@ def topk_of_units(
             dtype=vectors.dtype_name(corpus),
             contiguous=not is_tensor(corpus) or corpus.is_contiguous(),
         )
+    if backend != "triton":
+        # With more numbers, if only zeros, exact scores would be summed in another order.
+        corpus = corpus[:, : units.shape[1]]
+    elif longer := corpus.shape[1] - units.shape[1]:
+        units = np.pad(units, ((0, 0), (0, longer)))
     module = import_module(f"llm_kernels.{backend}_search")
     if backend == "faiss" and device != "cpu":
         return _search_tensors(module.search_on_gpu, units, corpus, norms, k)
