@@ -328,14 +328,20 @@ def time_arm(name: str, run: Callable[[int], Any], case: Case, row: Row, exact: 
         return
     row.python[name] = python_seconds(run)
     calls = len(case.corpora)
-    if name != FAISS:  # it has streams of its own
-        try:
-            row.device[name] = device_seconds(replayed(run, calls)) / calls
-        except RuntimeError as error:
-            row.notes[name] = f"no graph, {str(error).partition(chr(10))[0][:40]}"
-        else:
-            return
-    row.device[name] = device_seconds(lambda: [run(index) for index in range(calls)]) / calls
+
+    def called() -> None:
+        for index in range(calls):
+            run(index)
+
+    if name == FAISS:  # it has streams of its own
+        row.device[name] = device_seconds(called) / calls
+        return
+    try:
+        row.device[name] = device_seconds(replayed(run, calls)) / calls
+    except RuntimeError as error:
+        taken = device_seconds(called) / calls
+        reason = str(error).partition("\n")[0][:40]
+        row.notes[name] = f"with Python {taken * 1e3:.3f} ms, no graph: {reason}"
 
 
 def whole_search(
