@@ -254,6 +254,23 @@ async def test_failures_are_blamed_on_the_role_that_erred(tmp_path, role, kind):
     assert all(outcome.metrics[f"wrong_{role}"] > 0 for outcome in failed)
 
 
+async def test_nobody_is_blamed_where_the_method_fails_without_any_error(tmp_path):
+    """Section 4.1.4: DRIP fails there by itself, so its judge's errors decide nothing."""
+    roles = roles_file(tmp_path, judge={"rate": 0.3})
+    outcomes = [await run("drip", SECTION_4_1_4, roles=roles, seed=seed) for seed in range(4)]
+    assert any(outcome.metrics["wrong_judge"] for outcome in outcomes)
+    failures = {
+        (outcome.metrics["failure"], outcome.metrics["failure_cause"])
+        for outcome in outcomes
+        if outcome.metrics["wrong_judge"]
+    }
+    unerring = await run("drip", SECTION_4_1_4)
+    assert unerring.metrics["failure"] == "framework"
+    assert failures == {
+        ("framework", f"without any error as well: {unerring.metrics['failure_cause']}")
+    }
+
+
 def test_decompositions_are_blamed_first():
     wrong = {"judge": 2, "decompose": 1}
     failure = blame(FIGURE_3, START, (), wrong=wrong, ending="depth")
