@@ -259,16 +259,13 @@ async def test_nobody_is_blamed_where_the_method_fails_without_any_error(tmp_pat
     roles = roles_file(tmp_path, judge={"rate": 0.3})
     outcomes = [await run("drip", SECTION_4_1_4, roles=roles, seed=seed) for seed in range(4)]
     assert any(outcome.metrics["wrong_judge"] for outcome in outcomes)
-    failures = {
-        (outcome.metrics["failure"], outcome.metrics["failure_cause"])
-        for outcome in outcomes
-        if outcome.metrics["wrong_judge"]
-    }
-    unerring = await run("drip", SECTION_4_1_4)
-    assert unerring.metrics["failure"] == "framework"
-    assert failures == {
-        ("framework", f"without any error as well: {unerring.metrics['failure_cause']}")
-    }
+    unerring = (await run("drip", SECTION_4_1_4)).metrics
+    assert unerring["failure"] == "framework"
+    for outcome in outcomes:
+        assert outcome.metrics["failure"] == "framework"
+        wrong = outcome.metrics["wrong_judge"]
+        as_well = f"wrong answers of judge: {wrong}; without errors {unerring['failure_cause']}"
+        assert outcome.metrics["failure_cause"] == as_well or not wrong
 
 
 def test_decompositions_are_blamed_first():

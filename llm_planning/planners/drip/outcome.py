@@ -14,8 +14,8 @@ judges, applies or acts, and limits run out:
     limit           no answer was found wrong, and a limit ran out
     framework       no answer was found wrong, and the goal is not reached all the same
 
-The first that holds counts. But nobody's error is blamed where the method fails without any: it
-plans such a problem again with rules in every role, and if that fails as well, its class counts.
+The first that holds counts. But nobody's error is blamed where the method fails without any: where
+no chance decided, it plans again with rules in every role, and if that fails, too, its class counts.
 
 For the framework, the cause is the first action of the plan after which a subtask of the goal no
 longer holds that held before; if there is none, the subtask at which the planner is stuck.
@@ -31,6 +31,7 @@ from llm_planning.execution.episode import Episode, milestone_lines
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.settings import ROLES
 from llm_planning.roles import missing_for_rules
+from llm_planning.trace import recording
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -122,10 +123,9 @@ async def outcome_of(
     success = bool(done.success)
     failure = None
     if not success:
-        failure = await _without_errors(run, planned) if wrong.total() and not actuator else None
-        failure = failure or blame(
-            domain, acting.states[0], done.moves, wrong=wrong, ending=ending, tree=tree
-        )
+        failure = blame(domain, acting.states[0], done.moves, wrong=wrong, ending=ending, tree=tree)
+        if wrong.total() and acting.certain and (own := await _without_errors(run, planned)):
+            failure = Failure(own.kind, f"{failure.cause}; without errors {own.cause}")
     optimum = domain.traits().get("optimum")
     excess = len(plan) - optimum if success and optimum is not None else None
     conclusion = f"carried out: the goal is {'reached' if success else 'not reached'}"
@@ -179,16 +179,19 @@ class Failure(NamedTuple):
 async def _without_errors(
     run: Run[Any, ActingSettings], planned: Callable[[Run[Any, Any]], Awaitable[Planned[Any, Any]]]
 ) -> Failure | None:
-    """How the planner fails where nobody errs; None if it does not, or rules cannot answer all."""
-    if missing_for_rules(run.world):
+    """How the planner fails where nobody errs; None if it does not, or rules cannot answer all.
+
+    Where chance decides, another draw might succeed.
+    """
+    if missing_for_rules(run.world) or run.settings.execution != "direct":
         return None
     settings = run.settings.answered_by_rules()
-    acting, plan, ending, tree = await planned(replace(run, settings=settings))
-    done = await carried_out(run.world, plan, seed=acting.asking.seed)
-    if done.success:
+    with recording():  # and dropped: the trace is of the run that was asked for
+        acting, plan, ending, tree = await planned(replace(run, settings=settings))
+        done = await carried_out(run.world, plan, seed=acting.asking.seed)
+    if done.success or not acting.certain:
         return None
-    failure = blame(run.world, acting.states[0], done.moves, wrong={}, ending=ending, tree=tree)
-    return failure._replace(cause=f"without any error as well: {failure.cause}")
+    return blame(run.world, acting.states[0], done.moves, wrong={}, ending=ending, tree=tree)
 
 
 def blame(
