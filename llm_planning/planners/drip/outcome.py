@@ -14,8 +14,8 @@ judges, applies or acts, and limits run out:
     limit           no answer was found wrong, and a limit ran out
     framework       no answer was found wrong, and the goal is not reached all the same
 
-The first that holds counts. But nobody's error is blamed where the method fails without any: where
-no chance decided, it plans again with rules in every role, and if that fails, too, its class counts.
+The first that holds counts. But nobody's error is blamed where the method fails without any. Where
+no chance decided, it plans again with rules in every role; if that fails, too, its class counts.
 
 For the framework, the cause is the first action of the plan after which a subtask of the goal no
 longer holds that held before; if there is none, the subtask at which the planner is stuck.
