@@ -17,6 +17,7 @@ from llm_planning.settings import Settings, SettingsError, When, identified
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from typing import Self
 
 SHAPES = (
     "llm, rules, {rate: 0.9, kind: systematic, unit: answer}, {rate: 0.7, rates: {feasible: 0.6}}, "
@@ -223,6 +224,11 @@ class RoleSettings(Settings):
     def assignment(self) -> RoleAssignment:
         """Who answers which role."""
         return read_roles(self.roles, known=self.known_roles, profile=self.profile)
+
+    def answered_by_rules(self) -> Self:
+        """The same, with rules that never err in every role."""
+        rules = {"roles": "rules", "roles_sha256": "", "assignment": RoleAssignment(Errors())}
+        return self.model_copy(update=rules)
 
     def models_roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         """Those of a planner's roles that a model answers if nobody else is named."""

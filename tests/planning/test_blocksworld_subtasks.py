@@ -11,6 +11,8 @@ from llm_planning.environments.blocksworld.blocks import TABLE, Goal, Puzzle
 from llm_planning.environments.blocksworld.domain import BLOCKSWORLD, Blocksworld
 from llm_planning.environments.blocksworld.generator import problems
 from llm_planning.environments.blocksworld.rules import RULES
+from llm_planning.planners.drip.roles import Decomposition, DripRoles
+from llm_planning.roles.llm import fields_of
 
 
 def opened(start, goal, clear=(), **options):
@@ -21,10 +23,11 @@ def texts(actions):
     return [str(action) for action in actions]
 
 
-def test_a_goal_is_its_stacks_from_the_bottom_and_a_stack_is_two_subtasks():
+def test_a_goal_is_its_sentence_and_a_stack_is_two_subtasks():
     start = towers("abcdef")
     world = opened(start, (("a", "b"), ("b", "c"), ("e", "d")))
-    assert texts(world.decompose(start, None)) == ["stack b c", "stack a b", "stack e d"]
+    assert world.goal == "Block a is on block b. Block b is on block c. Block e is on block d."
+    assert texts(world.decompose(start, None)) == ["stack a b", "stack b c", "stack e d"]
     assert texts(world.decompose(start, action("stack a b"))) == [
         "unstack blocks b",
         "put-down b",
@@ -33,17 +36,39 @@ def test_a_goal_is_its_stacks_from_the_bottom_and_a_stack_is_two_subtasks():
     assert world.decompose(start, action("unstack blocks b")) == ()
 
 
+def test_a_goal_comes_apart_from_below_where_the_setting_says_so():
+    """Then a model is told so, too."""
+    puzzle = Puzzle("test", towers("abcdef"), Goal((("a", "b"), ("b", "c"), ("e", "d"))))
+    lowest = Blocksworld(puzzle, goal_order="lowest")
+    assert texts(lowest.decompose(puzzle.start, None)) == ["stack b c", "stack a b", "stack e d"]
+    table = Goal((("a", "b"), ("b", TABLE)), ("a",))
+    world = Blocksworld(Puzzle("test", towers("abc"), table), goal_order="lowest")
+    assert texts(world.decompose(puzzle.start, None)) == [
+        "put-down b",
+        "stack a b",
+        "unstack blocks a",
+    ]
+
+    def rules_of(world):
+        question = Decomposition(None, world.goal, puzzle.start)
+        prompt = DripRoles(world, seed=0).decompose(9).prompt()
+        return prompt.messages(fields_of(question))[0].content
+
+    assert "the lowest blocks of a tower first" in rules_of(lowest)
+    assert "lowest" not in rules_of(Blocksworld(puzzle))
+
+
 def test_goals_about_the_table_and_clear_blocks_have_subtasks_too():
     start = towers("abc")
     world = opened(start, (("a", "b"), ("b", TABLE)), clear=("a",))
-    assert texts(world.decompose(start, None)) == ["put-down b", "stack a b", "unstack blocks a"]
+    assert texts(world.decompose(start, None)) == ["stack a b", "put-down b", "unstack blocks a"]
 
 
 def test_a_goal_that_denies_a_place_puts_its_block_down():
     start = towers("abcd")
     denied = (("on", "a", "c"), ("on", "c", "b"))
     world = Blocksworld(Puzzle("test", start, Goal((("a", "d"),), (), denied)))
-    assert texts(world.decompose(start, None)) == ["put-down c", "stack a d"]
+    assert texts(world.decompose(start, None)) == ["stack a d", "put-down c"]
     vague = Goal((("a", "d"),), (), (("clear", "b"), ("clear", "d")))
     with pytest.raises(DomainError, match=r"\(not \(clear b\)\) names no action"):
         Blocksworld(Puzzle("test", start, vague)).decompose(start, None)

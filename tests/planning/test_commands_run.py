@@ -135,9 +135,10 @@ def test_a_world_that_ends_by_itself_ran_out_of_nothing():
 def test_a_limit_is_named_beside_wrong_answers(tmp_path):
     (tmp_path / "wrong.yaml").write_text("decompose: {rate: 0}\njudge: rules\napply: rules\n")
     problem = ("--domain", "blocksworld", "--task", "section-4.1.4", "--model", "none")
-    wrong = ("--set", f"roles={tmp_path / 'wrong.yaml'}", "--set", "budget=3")
+    wrong = ("--set", f"roles={tmp_path / 'wrong.yaml'}", "--set", "budget=2")
     assert answer("run", "drip", *problem, *wrong)["verdict"].endswith(
-        ", ran out of budget (3), wrong answers of decompose: 3."
+        ", ran out of budget (2), wrong answers of decompose: 3; without errors put-down c undid "
+        "stack c b."
     )
 
 

@@ -64,21 +64,21 @@ async def test_figures_3_and_4():
 
 
 async def test_a_pass_goes_on_with_the_next_subtask_in_the_new_state():
-    """Lines 6 to 19 by hand: the first pass finds c blocked, then moves a and, further on, e.
+    """Lines 6 to 19 by hand: the first pass finds a blocked, then moves b and, further on, e.
 
     The second pass begins at the front again and finds c free. 3 + 1 judgements, and 3 of line 22.
     """
-    world = blocks("a-b c d e f", "c-b a-d e-f")
+    world = blocks("b-c a d e f", "a-c b-d e-f")
     assert [str(action) for action in world.decompose(None, None)] == [
-        "stack c b",
-        "stack a d",
+        "stack a c",
+        "stack b d",
         "stack e f",
     ]
     outcome, events = await run_with_events("drip", world, reading="literal")
-    assert outcome.plan == ("stack a d", "stack e f", "stack c b")
+    assert outcome.plan == ("stack b d", "stack e f", "stack a c")
     assert [(subtask, verdict) for _, subtask, verdict, status, _ in events if status == "closed"][
         :-1
-    ] == [("stack a d", "true"), ("stack e f", "true"), ("stack c b", "true")]
+    ] == [("stack b d", "true"), ("stack e f", "true"), ("stack a c", "true")]
     assert outcome.metrics["judgements"] == 3 + 1 + 3
 
 

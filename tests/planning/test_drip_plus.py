@@ -35,11 +35,11 @@ async def test_the_state_of_section_4_1_4_takes_two_actions():
 
 
 async def test_executable_parts_of_the_goal_come_first():
-    """In order, b would have to be cleared for `stack c b` before a is on d."""
-    world = blocks("a-b c d", "c-b a-d")
-    assert [str(action) for action in world.decompose(None, None)] == ["stack c b", "stack a d"]
+    """In order, c would have to be cleared for `stack a c` before b is on d."""
+    world = blocks("b-c a d", "a-c b-d")
+    assert [str(action) for action in world.decompose(None, None)] == ["stack a c", "stack b d"]
     outcome = await run("drip-plus", world)
-    assert outcome.plan == ("stack a d", "stack c b")
+    assert outcome.plan == ("stack b d", "stack a c")
 
 
 def answering(world, *answers):

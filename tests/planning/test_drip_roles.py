@@ -254,6 +254,20 @@ async def test_failures_are_blamed_on_the_role_that_erred(tmp_path, role, kind):
     assert all(outcome.metrics[f"wrong_{role}"] > 0 for outcome in failed)
 
 
+async def test_nobody_is_blamed_where_the_method_fails_without_any_error(tmp_path):
+    """Section 4.1.4: DRIP fails there by itself, so its judge's errors decide nothing."""
+    roles = roles_file(tmp_path, judge={"rate": 0.3})
+    outcomes = [await run("drip", SECTION_4_1_4, roles=roles, seed=seed) for seed in range(4)]
+    assert any(outcome.metrics["wrong_judge"] for outcome in outcomes)
+    unerring = (await run("drip", SECTION_4_1_4)).metrics
+    assert unerring["failure"] == "framework"
+    for outcome in outcomes:
+        assert outcome.metrics["failure"] == "framework"
+        wrong = outcome.metrics["wrong_judge"]
+        as_well = f"wrong answers of judge: {wrong}; without errors {unerring['failure_cause']}"
+        assert outcome.metrics["failure_cause"] == as_well or not wrong
+
+
 def test_decompositions_are_blamed_first():
     wrong = {"judge": 2, "decompose": 1}
     failure = blame(FIGURE_3, START, (), wrong=wrong, ending="depth")

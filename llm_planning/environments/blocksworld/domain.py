@@ -26,7 +26,12 @@ from llm_planning.environments.blocksworld.language import BlockGrammar, BlockSt
 from llm_planning.environments.blocksworld.pddl import hash_of, read_problems
 from llm_planning.environments.blocksworld.rules import DIALECT_RULES, RULES, RuleName
 from llm_planning.environments.blocksworld.solver import UnsolvedError, shortest_plan
-from llm_planning.environments.blocksworld.subtasks import decomposed, judged, spared
+from llm_planning.environments.blocksworld.subtasks import (
+    GoalOrder,
+    decomposed,
+    judged,
+    spared,
+)
 from llm_planning.environments.pddl_text import PddlError
 from llm_planning.settings import Settings, SettingsError, identified
 from llm_planning.several import Several
@@ -55,6 +60,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         rules: `variant`, in which whole piles are moved, `standard` or `handless`.
 
     Attributes:
+        goal_order: in which order `decompose` names what the goal asks for.
         optimum: actions of a shortest plan from the start.
         no_plan: why no plan reaches the goal; empty if one does.
     """
@@ -64,7 +70,12 @@ class Blocksworld(Domain[Blocks, BlockAction]):
     example: tuple[tuple[str, str], ...]
 
     def __init__(
-        self, puzzle: Puzzle, *, rules: RuleName = "variant", texts: Texts = "english"
+        self,
+        puzzle: Puzzle,
+        *,
+        rules: RuleName = "variant",
+        texts: Texts = "english",
+        goal_order: GoalOrder = "sentence",
     ) -> None:
         self.puzzle = puzzle
         self.no_plan = puzzle.no_plan
@@ -72,6 +83,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
         self._rules_name = rules
         self.mechanics = rules
         self._texts = texts
+        self.goal_order: GoalOrder = goal_order
         self.goal = goal_text(puzzle.goal, texts=texts)
         self.about = self._rules.about
         self.grammar, self.state_model = language(rules, puzzle.start.names)
@@ -147,7 +159,7 @@ class Blocksworld(Domain[Blocks, BlockAction]):
     def decompose(self, state: Blocks, subtask: BlockAction | None) -> Sequence[BlockAction]:  # noqa: ARG002
         """The subtasks immediately before a subtask; see `subtasks.decomposed`."""
         self._need_variant()
-        return decomposed(self.puzzle.goal, subtask)
+        return decomposed(self.puzzle.goal, subtask, order=self.goal_order)
 
     def judge(
         self, state: Blocks, subtask: BlockAction | None, parent: BlockAction | None
@@ -244,6 +256,8 @@ class BlocksworldSettings(Settings):
             three operators do; `file` takes those that each file of `pddl` is made for, and holds
             where `pddl` is set and this is not.
         texts: states and goals as `english` sentences, or as `predicates`.
+        goal_order: `sentence` names what the goal asks for in the order of its sentence, as DRIP's
+            Figure 3 does; `lowest` tower by tower from below, which a model is then told as well.
         pddl: a PDDL file of a problem, or a folder of such files, in the place of the task's
             problems.
         problem: number of the one problem that is planned, in the order of the task or of the
@@ -257,6 +271,7 @@ class BlocksworldSettings(Settings):
 
     rules: SetRules = "variant"
     texts: Texts = "english"
+    goal_order: GoalOrder = "sentence"
     pddl: str = ""
     problem: int | None = Field(None, ge=1)
     problem_seconds: float | None = Field(None, gt=0)
@@ -341,7 +356,7 @@ def _opened(puzzle: Puzzle | PddlError, settings: BlocksworldSettings) -> Blocks
     rules = settings.rules
     if rules == "file":
         rules = DIALECT_RULES[puzzle.dialect or "four operators"]
-    return Blocksworld(puzzle, rules=rules, texts=settings.texts)
+    return Blocksworld(puzzle, rules=rules, texts=settings.texts, goal_order=settings.goal_order)
 
 
 BLOCKSWORLD = DomainSpec(

@@ -6,7 +6,7 @@ ours.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from llm_planning.domain import DomainError, Judged
 from llm_planning.environments.blocksworld.blocks import TABLE, BlockAction, fact_text
@@ -20,39 +20,56 @@ if TYPE_CHECKING:
 
 _RULES: Final = RULES["variant"]
 
+GoalOrder: TypeAlias = Literal["sentence", "lowest"]
+"""In which order the goal's subtasks come: as the goal's sentence names them, as in Figure 3, or
+those of each tower from below, which is ours. The paper prints no order."""
 
-def decomposed(goal: Goal, subtask: BlockAction | None) -> Sequence[BlockAction]:
+
+def decomposed(
+    goal: Goal, subtask: BlockAction | None, *, order: GoalOrder = "sentence"
+) -> Sequence[BlockAction]:
     """The subtasks immediately before a subtask (Table 7); the state plays no part.
 
     Args:
         subtask: an action, or None for the goal.
+        order: of the goal's subtasks.
 
     Returns:
-        Of the goal a `stack` for each block that has to stand on another, tower by tower, the lower
-        ones first. A goal that puts blocks on the table begins with their `put-down`, and one that
-        clears blocks ends with their `unstack blocks`; a block that must not stand on another is
-        put down if it has no place. Of `stack A B` first `unstack blocks B`, then `put-down B`; of
-        other actions none.
+        Of the goal a `stack` for each block that has to stand on another, a `put-down` for each
+        that has to stand on the table, an `unstack blocks` for each that has to be clear; a block
+        that must not stand on another is put down if it has no place. With `lowest` those that are
+        put down come first. Of `stack A B` first `unstack blocks B`, then `put-down B`; of other
+        actions none.
 
     Raises:
         DomainError: the goal denies that a block is clear or on the table, and does not say where
             a block has to stand instead.
     """
     if subtask is None:
-        return _bottom_first(goal)
+        return _parts_of(goal, order)
     if subtask.verb != STACK:
         return ()
     return (BlockAction(UNSTACK_BLOCKS, subtask.onto), BlockAction(PUT_DOWN, subtask.onto))
 
 
-def _bottom_first(goal: Goal) -> tuple[BlockAction, ...]:
+def _parts_of(goal: Goal, order: GoalOrder) -> tuple[BlockAction, ...]:
     for fact in vague(goal):
         raise DomainError(
             f"the goal's (not {fact_text(fact)}) names no action: subtasks need a goal that says "
             "where blocks stand"
         )
     below = goal.below
-    apart = {fact[1]: None for fact in goal.without if fact[0] == "on" and fact[1] not in below}
+    apart = dict.fromkeys(
+        fact[1] for fact in goal.without if fact[0] == "on" and fact[1] not in below
+    )
+    placed = [
+        BlockAction(PUT_DOWN, block) if under == TABLE else BlockAction(STACK, block, under)
+        for block, under in goal.on
+    ]
+    cleared = [BlockAction(UNSTACK_BLOCKS, block) for block in goal.clear]
+    put_down = [BlockAction(PUT_DOWN, block) for block in apart]
+    if order == "sentence":
+        return (*placed, *cleared, *put_down)
 
     def place(block: str) -> tuple[str, int]:
         height = 0
@@ -61,13 +78,10 @@ def _bottom_first(goal: Goal) -> tuple[BlockAction, ...]:
             height += 1
         return block, height
 
-    ordered = sorted(below, key=place)
-    return (
-        *(BlockAction(PUT_DOWN, block) for block in ordered if below[block] == TABLE),
-        *(BlockAction(PUT_DOWN, block) for block in apart),
-        *(BlockAction(STACK, block, below[block]) for block in ordered if below[block] != TABLE),
-        *(BlockAction(UNSTACK_BLOCKS, block) for block in goal.clear),
-    )
+    placed.sort(key=lambda action: place(action.block))
+    on_table = [action for action in placed if action.verb == PUT_DOWN]
+    stacked = [action for action in placed if action.verb == STACK]
+    return (*on_table, *put_down, *stacked, *cleared)
 
 
 def judged(

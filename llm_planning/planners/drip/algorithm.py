@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
 from llm_planning.planners.drip.acting import Decomposing, ending_of
-from llm_planning.planners.drip.outcome import outcome_of
+from llm_planning.planners.drip.outcome import Planned, outcome_of
 from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.roles import gather
 
@@ -174,7 +174,11 @@ async def drip(
     run: Run[DripDomain[Any, Any], DripSettings], *, algorithm: type[Drip[Any, Any]] = Drip
 ) -> Outcome:
     """Plans by Algorithm 1, or by a variant of it; then the plan is carried out."""
-    acting = await Decomposing.begin(run)
-    tree: ReasoningTree[Any] = ReasoningTree(run.world.goal)
-    ending = await ending_of(algorithm(acting, tree, run.settings).plan())
-    return await outcome_of(run, acting, acting.plan, ending=ending, tree=tree)
+
+    async def planned(run: Run[DripDomain[Any, Any], DripSettings]) -> Planned[Any, Any]:
+        acting = await Decomposing.begin(run)
+        tree: ReasoningTree[Any] = ReasoningTree(run.world.goal)
+        ending = await ending_of(algorithm(acting, tree, run.settings).plan())
+        return Planned(acting, acting.plan, ending, tree)
+
+    return await outcome_of(run, planned)

@@ -24,7 +24,7 @@ from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.whole_plans import executed_plan, written_plan
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.acting import Acting, demand_primitives, ending_of
-from llm_planning.planners.drip.outcome import carried_out, outcome_of
+from llm_planning.planners.drip.outcome import Planned, carried_out, outcome_of
 from llm_planning.planners.drip.roles import END, NextAction
 
 if TYPE_CHECKING:
@@ -40,9 +40,13 @@ if TYPE_CHECKING:
 
 async def react(run: Run[DripDomain[Any, Any], ReactSettings]) -> Outcome:
     """ReAct with an actuator."""
-    acting = await Acting.begin(run)
-    ending = await ending_of(_react(acting, run.settings))
-    return await outcome_of(run, acting, acting.plan, ending=ending)
+
+    async def planned(run: Run[DripDomain[Any, Any], ReactSettings]) -> Planned[Any, Any]:
+        acting = await Acting.begin(run)
+        ending = await ending_of(_react(acting, run.settings))
+        return Planned(acting, acting.plan, ending)
+
+    return await outcome_of(run, planned)
 
 
 async def _react(acting: Acting[Any, Any], settings: ReactSettings) -> Ending:

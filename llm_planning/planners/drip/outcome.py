@@ -14,23 +14,27 @@ judges, applies or acts, and limits run out:
     limit           no answer was found wrong, and a limit ran out
     framework       no answer was found wrong, and the goal is not reached all the same
 
-The first that holds counts. For the framework, the cause is the first action of the plan after
-which a subtask of the goal no longer holds that held before; if there is none, the subtask at which
-the planner is stuck.
+The first that holds counts. But nobody's error is blamed where the method fails without any. Where
+no chance decided, it plans again with rules in every role; if that fails, too, its class counts.
+
+For the framework, the cause is the first action of the plan after which a subtask of the goal no
+longer holds that held before; if there is none, the subtask at which the planner is stuck.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
+from llm_planning.domain import A, S
 from llm_planning.execution.episode import Episode, milestone_lines
 from llm_planning.outcome import Outcome
 from llm_planning.planners.drip.settings import ROLES
 from llm_planning.roles import missing_for_rules
+from llm_planning.trace import recording
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from llm_planning.execution.episode import Execution, Move
     from llm_planning.execution.options import Executed
@@ -81,21 +85,31 @@ async def carried_out(domain: Any, plan: Sequence[Any], *, seed: int) -> Executi
     return replace(done, success=False) if refused else done
 
 
-async def outcome_of(
-    run: Run[Any, ActingSettings],
-    acting: Acting[Any, Any],
-    plan: Sequence[Any],
-    *,
-    ending: Ending,
-    tree: ReasoningTree[Any] | None = None,
-) -> Outcome:
-    """Carries the plan out, and makes the outcome.
+class Planned(NamedTuple, Generic[S, A]):
+    """A plan, before it is carried out.
 
-    Args:
+    Attributes:
         plan: π.
         ending: why the planner stopped.
         tree: T; None for ReAct.
     """
+
+    acting: Acting[S, A]
+    plan: Sequence[A]
+    ending: Ending
+    tree: ReasoningTree[A] | None = None
+
+
+async def outcome_of(
+    run: Run[Any, ActingSettings], planned: Callable[[Run[Any, Any]], Awaitable[Planned[Any, Any]]]
+) -> Outcome:
+    """Plans, carries the plan out, and makes the outcome.
+
+    Args:
+        planned: plans; it is called a second time, with rules in every role, where the plan failed
+            and an answer was wrong.
+    """
+    acting, plan, ending, tree = await planned(run)
     domain, ask, actuator = run.world, acting.asking, acting.actuator
     done: Execution[Any, Any] | Executed[Any, Any]
     if actuator is None:
@@ -110,6 +124,8 @@ async def outcome_of(
     failure = None
     if not success:
         failure = blame(domain, acting.states[0], done.moves, wrong=wrong, ending=ending, tree=tree)
+        if wrong.total() and acting.certain and (own := await _without_errors(run, planned)):
+            failure = Failure(own.kind, f"{failure.cause}; without errors {own.cause}")
     optimum = domain.traits().get("optimum")
     excess = len(plan) - optimum if success and optimum is not None else None
     conclusion = f"carried out: the goal is {'reached' if success else 'not reached'}"
@@ -158,6 +174,24 @@ class Failure(NamedTuple):
 
     kind: Class
     cause: str
+
+
+async def _without_errors(
+    run: Run[Any, ActingSettings], planned: Callable[[Run[Any, Any]], Awaitable[Planned[Any, Any]]]
+) -> Failure | None:
+    """How the planner fails where nobody errs; None if it does not, or rules cannot answer all.
+
+    Where chance decides, another draw might succeed.
+    """
+    if missing_for_rules(run.world) or run.settings.execution != "direct":
+        return None
+    settings = run.settings.answered_by_rules()
+    with recording():  # and dropped: the trace is of the run that was asked for
+        acting, plan, ending, tree = await planned(replace(run, settings=settings))
+        done = await carried_out(run.world, plan, seed=acting.asking.seed)
+    if done.success or not acting.certain:
+        return None
+    return blame(run.world, acting.states[0], done.moves, wrong={}, ending=ending, tree=tree)
 
 
 def blame(

@@ -23,7 +23,7 @@ from llm_planning.domain import A, S
 from llm_planning.domain_calls import settled, simulated
 from llm_planning.planners.drip.acting import Decomposing, ending_of
 from llm_planning.planners.drip.algorithm import Drip, drip
-from llm_planning.planners.drip.outcome import outcome_of
+from llm_planning.planners.drip.outcome import Planned, outcome_of
 from llm_planning.planners.drip.tree import ReasoningTree
 from llm_planning.search import TrackedRandom
 
@@ -64,6 +64,10 @@ async def drip_as_read(run: Run[DripDomain[Any, Any], DripSettings]) -> Outcome:
 
 async def drip_plus(run: Run[DripDomain[Any, Any], DripPlusSettings]) -> Outcome:
     """DRIP+."""
+    return await outcome_of(run, _planned)
+
+
+async def _planned(run: Run[DripDomain[Any, Any], DripPlusSettings]) -> Planned[Any, Any]:
     acting = await Decomposing.begin(run)
     tree: ReasoningTree[Any] = ReasoningTree(run.world.goal)
     ending = await ending_of(DripPlus(acting, tree, run.settings).plan())
@@ -73,7 +77,7 @@ async def drip_plus(run: Run[DripDomain[Any, Any], DripPlusSettings]) -> Outcome
         steps = await simulator.needed(acting.states[0], plan)
         plan = [plan[step - 1] for step in steps]
         tree.renumber(steps)
-    return await outcome_of(run, acting, plan, ending=ending, tree=tree)
+    return Planned(acting, plan, ending, tree)
 
 
 class DripPlus(Drip[S, A]):
