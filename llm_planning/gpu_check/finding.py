@@ -42,7 +42,9 @@ def open_engine(model: str, **options: Any) -> VllmEngine:  # noqa: ANN401 - of 
 
 def open_engines(*models: str, **options: Any) -> list[VllmEngine]:  # noqa: ANN401
     """Small engines that share the GPU, as those of a run do."""
-    settings: dict[str, Any] = {"context": 512, "kv_cache_gib": 0.1, "max_batch": 80}
+    # A fixed cache: nothing is measured of the card, which others may use meanwhile.
+    cache_gib = 2 if on_gpu() else 0.1
+    settings: dict[str, Any] = {"context": 512, "kv_cache_gib": cache_gib, "max_batch": 80}
     return [
         VllmEngine(place.config, encoder=NoEncoder(), beside=place.beside)  # type: ignore[arg-type]
         for place in share_gpus(
