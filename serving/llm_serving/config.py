@@ -63,6 +63,9 @@ class EngineConfig(BaseModel):
         scoring: how exact log-probabilities of action strings are computed; "auto" takes the
             faster, "tail", if it agrees with "trie" on the first prompt that is scored.
         eager: run without compiled graphs: always so on a CPU; on a GPU, for a quick start.
+        process: whether vLLM's engine core has a process of its own, so that it steps while this
+            one plans. "auto" gives it one on a GPU where `gpu-check` has passed with this version
+            of vLLM, to a model that has its one GPU for itself; never on a CPU.
         seed: of the engine's own random numbers.
         adapters: name -> folder of a LoRA adapter in PEFT's format, or a bundled model that is made
             of one; requests ask for it by its name. On a GPU all of them are served at once, beside
@@ -103,6 +106,7 @@ class EngineConfig(BaseModel):
     structured_backend: StructuredBackend = "outlines"
     scoring: Literal["auto", "tail", "trie"] = "auto"
     eager: bool = False
+    process: Literal["auto", True, False] = "auto"
     seed: int = 0
     adapters: dict[_AdapterName, str] = Field(default_factory=dict)
     adapters_sha256: dict[str, str] = Field(default_factory=dict)
