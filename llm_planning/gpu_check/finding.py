@@ -43,6 +43,7 @@ def open_engine(model: str, **options: Any) -> VllmEngine:  # noqa: ANN401 - of 
 def open_engines(*models: str, **options: Any) -> list[VllmEngine]:  # noqa: ANN401
     """Small engines that share the GPU, as those of a run do."""
     settings: dict[str, Any] = {"context": 512, "kv_cache_gib": 0.1, "max_batch": 80}
+    settings["process"] = False  # checks look inside
     return [
         VllmEngine(place.config, encoder=NoEncoder(), beside=place.beside)  # type: ignore[arg-type]
         for place in share_gpus(
@@ -59,13 +60,14 @@ def many() -> int:
 def describe(engine: VllmEngine) -> dict[str, Any]:
     """How vLLM runs the model."""
     core = engine._dispatcher.core
-    inner = core.engine.engine_core.engine_core
+    vllm = core.engine.vllm_config
     return {
         "runner": core.runner,
-        "step": inner.step_fn.__name__,
+        "scheduling": "asynchronous" if vllm.scheduler_config.async_scheduling else "synchronous",
+        "process": "this one" if core.takes_turns else "its own",
         "dtype": core.dtype,
         "block_size": core.block_size,
-        "blocks": inner.vllm_config.cache_config.num_gpu_blocks,
+        "blocks": vllm.cache_config.num_gpu_blocks,
     }
 
 

@@ -155,6 +155,8 @@ class Dispatcher(Generic[Job, Result, CoreT]):
         done: Future[Value] = Future()
 
         def run(core: CoreT) -> None:
+            if not done.set_running_or_notify_cancel():
+                return  # the caller is gone
             try:
                 done.set_result(work(core))
             except BaseException as error:  # carried to the caller

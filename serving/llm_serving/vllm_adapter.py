@@ -92,6 +92,9 @@ class VllmCore:
         beside: what else of this run holds memory of the same GPU, in words.
     """
 
+    takes_turns = True
+    """Whether engines beside it wait until its steps are over."""
+
     def __init__(
         self,
         config: EngineConfig,
@@ -107,7 +110,7 @@ class VllmCore:
             config,
             path,
             ranks=[adapter.rank for adapter in adapters.values()],
-            beside=beside,
+            beside=beside if self.takes_turns else (),
             known=frozenset(field.name for field in dataclasses.fields(EngineArgs)),
         )
         self._loras = lora_requests(adapters)

@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import sys
 import threading
@@ -18,28 +19,31 @@ from llm_serving.vllm_arguments import prepare_environment
 NAME = "EngineCore"
 """How vLLM's name for the process begins, and what it logs of the end."""
 
+REASON = "reason"
+"""Name of the file that says why an engine core ends."""
+
 GRACE = 10.0
 """Seconds that an engine core has to end by itself."""
 
 
-def run(file: str, work: bytes) -> None:
+def run(folder: str, work: bytes) -> None:
     """Steps an engine core until it is told to end, or the process that opened it is gone.
 
     Constrained answers come from this project's masks. Ctrl-C in a terminal reaches the process
     that plans alone.
 
     Args:
-        file: gets the reason if this process fails.
+        folder: gets a file with the reason if this process fails; removed if its parent dies.
         work: a pickled function of vLLM and its keyword arguments.
     """
     parent = multiprocessing.parent_process()
-    threading.Thread(target=_end_after, args=(parent, Path(file)), daemon=True).start()
+    threading.Thread(target=_end_after, args=(parent, folder), daemon=True).start()
     os.setpgid(0, 0)
     prepare_environment()
     from llm_serving import outlines_backend
 
     outlines_backend.install()
-    logging.getLogger("vllm.v1.engine.core").addFilter(_Reason(Path(file)))
+    logging.getLogger("vllm.v1.engine.core").addFilter(_Reason(Path(folder) / REASON))
     step_forever, arguments = pickle.loads(work)
     step_forever(**arguments)
 
@@ -63,10 +67,10 @@ class _Reason(logging.Filter):
         return "start" not in record.getMessage()
 
 
-def _end_after(parent: multiprocessing.process.BaseProcess, file: Path) -> None:
+def _end_after(parent: multiprocessing.process.BaseProcess, folder: str) -> None:
     """Ends this process when its parent is gone, however that ended."""
     parent.join()
-    file.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE)
     os._exit(1)

@@ -10,7 +10,6 @@ import os
 import platform
 import re
 import signal
-import tempfile
 import threading
 import time
 from concurrent.futures import InvalidStateError
@@ -19,6 +18,7 @@ from multiprocessing import connection, spawn
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from llm_base.files import make_folder, read_json, write_json
@@ -26,7 +26,7 @@ from llm_serving.errors import EngineConfigError, EngineStoppedError
 from llm_serving.models import cache_folder
 from llm_serving.vllm_adapter import VllmCore, llm_engine
 from llm_serving.vllm_arguments import installed_version, on_gpu
-from llm_serving.vllm_core_process import GRACE, NAME, run
+from llm_serving.vllm_core_process import GRACE, NAME, REASON, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _CHECKS = "gpu-checks.json"
 _MOST_BYTES = 1 << 20
+_SOCKETS = "VLLM_RPC_BASE_PATH"
 
 
 def core_class(config: EngineConfig, *, beside: Sequence[str]) -> type[VllmCore]:
@@ -86,20 +87,20 @@ class ProcessCore(VllmCore):
     `EngineStoppedError` from every call, with the reason in one line.
     """
 
+    takes_turns = False
+
     def _start(self, vllm_config: Any) -> Any:  # noqa: ANN401
         from vllm.v1.engine import EngineCoreOutputs
 
         self._nothing = EngineCoreOutputs
         self._closing = False
-        descriptor, name = tempfile.mkstemp(prefix="llm-planning-engine-")
-        os.close(descriptor)
-        self._file = Path(name)
+        self._folder = TemporaryDirectory(prefix="llm-planning-", ignore_cleanup_errors=True)
         try:
-            with _spawning(self._file):
+            with _spawning(self._folder.name):
                 engine = llm_engine(vllm_config, self.stats, multiprocess_mode=True)
         except BaseException as error:
             told = self._told()
-            self._file.unlink(missing_ok=True)
+            self._folder.cleanup()
             if not told:
                 raise _unexplained(error) from error
             kind, _, text = told.partition(": ")
@@ -124,7 +125,7 @@ class ProcessCore(VllmCore):
     def _told(self) -> str:
         """What the process said of its end; "" if nothing."""
         with suppress(OSError):
-            return self._file.read_text()
+            return (Path(self._folder.name) / REASON).read_text()
         return ""
 
     def _end(self) -> EngineStoppedError:
@@ -179,7 +180,7 @@ class ProcessCore(VllmCore):
         engine, self.engine = self.engine, None
         engine.engine_core.shutdown()
         self._process.join(GRACE)
-        self._file.unlink(missing_ok=True)
+        self._folder.cleanup()
 
 
 def _unexplained(error: BaseException) -> BaseException:
@@ -212,32 +213,36 @@ class _Context(SpawnContext):
     """Starts vLLM's engine core by `run`.
 
     Args:
-        file: see `run`.
+        folder: see `run`.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, folder: str) -> None:
         super().__init__()
-        self._file = str(file)
+        self._folder = folder
 
     def Process(  # type: ignore[override]  # noqa: N802
         self, *, target: Callable[..., None], name: str, kwargs: dict[str, Any]
     ) -> SpawnProcess:
         """As vLLM calls it."""
-        return SpawnProcess(target=run, name=name, args=(self._file, _Work(target, kwargs)))
+        return SpawnProcess(target=run, name=name, args=(self._folder, _Work(target, kwargs)))
 
 
 @contextmanager
-def _spawning(file: Path) -> Iterator[None]:
+def _spawning(folder: str) -> Iterator[None]:
     """Has vLLM start its engine core as a new Python, which does not import this one's `__main__`.
 
     A process with threads must not be forked. And a script that opens an engine at its top level
     would open another one where multiprocessing imports it again.
 
     Args:
-        file: see `run`.
+        folder: see `run`; vLLM leaves its sockets there.
     """
+    from vllm import envs
     from vllm.v1.engine import utils
 
+    envs.disable_envs_cache()  # an engine in this process has what it read remembered
+    before = os.environ.get(_SOCKETS)
+    os.environ[_SOCKETS] = folder
     prepare, context = spawn.get_preparation_data, utils.get_mp_context
 
     def prepare_without_main(name: str) -> dict[str, Any]:
@@ -247,8 +252,11 @@ def _spawning(file: Path) -> Iterator[None]:
         return data
 
     spawn.get_preparation_data = prepare_without_main
-    utils.get_mp_context = lambda: _Context(file)
+    utils.get_mp_context = lambda: _Context(folder)
     try:
         yield
     finally:
         spawn.get_preparation_data, utils.get_mp_context = prepare, context
+        del os.environ[_SOCKETS]
+        if before is not None:
+            os.environ[_SOCKETS] = before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -105,7 +106,8 @@ class StepStats:
 
 
 def memory_held() -> tuple[float, float]:
-    """MiB in use of all cards: by this process, as far as the driver names it, and by anybody.
+    """MiB in use of all cards: by this process and its children, as far as the driver names them,
+    and by anybody.
 
     Both are 0 without a GPU. NVML is read by the copy that vLLM brings.
     """
@@ -115,11 +117,12 @@ def memory_held() -> tuple[float, float]:
 
     pynvml.nvmlInit()
     cards = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    ours = {os.getpid(), *(child.pid for child in multiprocessing.active_children())}
     own = sum(
         process.usedGpuMemory or 0
         for card in cards
         for process in pynvml.nvmlDeviceGetComputeRunningProcesses(card)
-        if process.pid == os.getpid()
+        if process.pid in ours
     )
     everybody = sum(pynvml.nvmlDeviceGetMemoryInfo(card).used for card in cards)
     return own / MEBIBYTE, everybody / MEBIBYTE
