@@ -41,7 +41,7 @@ def gpu_check(
     if an answer is wrong or a check fails.
     """
     from llm_base.terminal import say
-    from llm_planning.gpu_check.report import names_of_checks, run_checks, write_report
+    from llm_planning.gpu_check.report import names_of_checks, remember, run_checks, write_report
 
     check_writable_folder(out)
     names = names_of_checks(quick=quick)
@@ -51,6 +51,7 @@ def gpu_check(
             if chosen not in known:
                 raise UsageError(f"--only {chosen}: no such check; there are {', '.join(known)}")
     outcomes = run_checks(names, model=model, limit=limit, notify=say)
+    remember(outcomes)
     say(write_report(outcomes, out))
     say(f"written: {out / 'gpu-check.txt'} and {out / 'gpu-check.json'}")
     raise typer.Exit(int(any(outcome.verdict in {"wrong", "failed"} for outcome in outcomes)))

@@ -6,11 +6,12 @@ import asyncio
 import gc
 import json
 import os
+import re
 import sys
 import time
 import weakref
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 from llm_planning.gpu_check.asked import (
     ACTIONS,
     LONG,
+    PATTERN,
     SHORT,
     answers_match,
+    apart,
     scores_agree,
 )
 from llm_planning.gpu_check.card import kernel, machine
@@ -31,6 +34,7 @@ from llm_planning.gpu_check.finding import (
     open_engines,
     set_vllm_arguments,
 )
+from llm_serving.answers import Constraint
 from llm_serving.errors import EngineConfigError
 from llm_serving.request import Request, Sampling, ScoreRequest
 from llm_serving.vllm_arguments import on_gpu
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from llm_serving.vllm_engine import VllmEngine
+
+PROCESS = "process"
+"""A check that `process: auto` waits for."""
 
 
 def main() -> None:
@@ -182,6 +189,47 @@ def constrained(model: str, *, backend: str = "outlines") -> Finding:
     return finding
 
 
+def process(model: str) -> Finding:
+    """What an engine core in a process of its own answers, beside one in this process.
+
+    Greedy answers in float32, an exact score, drawn constrained answers; it is opened twice, and
+    its memory comes back.
+    """
+    asked = [
+        Request(prompt=LONG[0], sampling=Sampling(max_tokens=16)),
+        Request(
+            prompt=LONG[1],
+            sampling=Sampling(temperature=1.0, seed=3),
+            constraint=Constraint(regex=PATTERN, max_bytes=79),
+        ),
+    ]
+
+    async def look(engine: VllmEngine) -> tuple[list[str], tuple[float, ...]]:
+        gone = asyncio.ensure_future(engine.generate(replace(asked[0], prompt=SHORT)))
+        await asyncio.sleep(0.01)
+        gone.cancel()
+        answers = await asyncio.gather(*map(engine.generate, asked))
+        scored = (await engine.score(ScoreRequest(LONG[0], ACTIONS))).logprobs
+        await engine.forget_prefixes()
+        return [answer.text for answer in answers], scored
+
+    seen, opened, held = [], [], [memory_held()[1]]
+    for own in (False, True, True):
+        begun = time.perf_counter()
+        with closing(open_engine(model, dtype="float32", process=own)) as engine:
+            opened.append(time.perf_counter() - begun)
+            seen.append(asyncio.run(look(engine)))
+            figures = describe(engine)
+        held.append(memory_held()[1])
+    (answers, scored), *others = seen
+    gaps = [apart(scored, more) for _, more in others]
+    figures |= {"seconds_to_open": opened, "nats_apart": gaps, "mib_of_everybody_closed": held}
+    same = all(texts == answers for texts, _ in others)
+    near = all(gap is not None and gap <= AGREEMENT["float32"] for gap in gaps)
+    right = same and near and re.fullmatch(PATTERN, answers[1]) is not None
+    return Finding(right, figures, "" if right else f"answers and scores: {seen}")
+
+
 def adapters(model: str) -> Finding:
     """Scores of the base model alone, and beside requests for an adapter."""
     if not on_gpu():
@@ -240,6 +288,7 @@ CHECKS: Mapping[str, Callable[[str], Finding | Iterable[Finding]]] = {
     "two-engines": two_engines,
     "constrained": constrained,
     "constrained-guidance": partial(constrained, backend="guidance"),
+    PROCESS: process,
     "adapters": adapters,
     "alone-and-together": alone_and_together,
 }

@@ -68,10 +68,11 @@ def many() -> int:
 def describe(engine: VllmEngine) -> dict[str, Any]:
     """How vLLM runs the model."""
     core = engine._dispatcher.core
+    vllm = core.engine.vllm_config
     return {
         "runner": core.runner,
-        "asynchronous": core.engine.vllm_config.scheduler_config.async_scheduling,
-        "client": type(core.engine.engine_core).__name__,
+        "scheduling": "asynchronous" if vllm.scheduler_config.async_scheduling else "synchronous",
+        "process": "this one" if core.takes_turns else "its own",
         "dtype": core.dtype,
         "block_size": core.block_size,
         "blocks": core.cache_tokens // core.block_size,

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from llm_base.files import write_durably
-from llm_planning.gpu_check.checks import CHECKS
+from llm_planning.gpu_check.checks import CHECKS, PROCESS
+from llm_serving.vllm_arguments import on_gpu
+from llm_serving.vllm_process import remember_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -89,6 +91,18 @@ def run_checks(
         notify(f"  {outcome.verdict} in {outcome.seconds:.0f} s")
         outcomes.append(outcome)
     return outcomes
+
+
+def remember(outcomes: Sequence[Outcome]) -> None:
+    """Records for `process: auto` whether this GPU has passed, if that was looked at.
+
+    It has where an engine core in a process of its own gave right answers, and nothing was wrong.
+    """
+    if not on_gpu() or all(outcome.name != PROCESS for outcome in outcomes):
+        return
+    verdicts = {outcome.name: outcome.verdict for outcome in outcomes}
+    sound = verdicts[PROCESS] == "right" and not {"wrong", "failed"} & set(verdicts.values())
+    remember_check(passed=sound)
 
 
 def _run(name: str, *, model: str, limit: float, python: Sequence[str]) -> Outcome:

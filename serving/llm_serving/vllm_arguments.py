@@ -215,7 +215,7 @@ def engine_arguments(
     Args:
         path: folder of the weights.
         ranks: of the adapters that vLLM applies.
-        beside: what else of this run holds memory of the same GPU.
+        beside: engines of this process with which it shares a GPU, by turns.
         known: names that the installed vLLM's `EngineArgs` has.
 
     Raises:
