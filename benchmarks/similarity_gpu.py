@@ -1,106 +1,209 @@
-"""The Triton kernels on a GPU, beside the device's copy bandwidth, torch and faiss.
+"""The Triton kernels on a GPU, beside the device's copy bandwidth, torch, faiss and other kernels.
 
 The ceiling is measured first: a large copy on the device, bytes read plus bytes written. Then, per
-size: the answers are compared with exact scores in float64, and the kernels, `torch.matmul` with
-`topk`, and faiss' flat index are timed by CUDA events, medians over inputs that rotate through more
-memory than the L2 cache holds. A peer whose answers differ gets no ratio. What the kernels take of
-Python is in a column of its own: where it is as long as the time, the device waited for it.
+size: answers are compared with exact scores in float64, and a peer whose answers differ gets no
+time. The device's time comes from CUDA graphs, which replay the launches without Python; what they
+take of Python stands apart, and below about a million rows it is the longer of the two. Inputs
+rotate through more memory than the L2 cache holds. Whole searches, from queries on the host to the
+answer there, are timed by backend: `--record` writes them for `auto`.
 """
 
 from __future__ import annotations
 
-import itertools
+import json
+import os
 import statistics
 import time
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from importlib import metadata
+from itertools import groupby, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from harness import Finding, parser, report
+import similarity_before
+from harness import parser, report
 from rich.console import Console
 from rich.table import Table
+from similarity_sizes import (
+    BEFORE,
+    EXACT,
+    FAISS,
+    KERNEL,
+    TORCH,
+    Row,
+    Size,
+    findings,
+    sizes,
+    table_of,
+)
 
-from llm_kernels import torch_search, triton_search
+from llm_kernels import available_backends, faiss_search, torch_search, triton_search
+from llm_kernels.cards import Card, TimedSearch, write_card
+from llm_kernels.numpy_search import SPARE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
 
-ROWS = (10_000, 100_000, 1_000_000, 10_000_000)
-DIMENSIONS = (384, 768)
-QUERIES = (1, 16, 64, 512)
-K = 10
-REPEATS, BURST = 20, 8
+# Replays of a sample, and how long all samples of one arm may take.
+BURST, SAMPLING = 8, 0.4
+DEVICE = "cuda"
 # What `--tune` tries: rows, stages, warps, and programs of a processor.
-SHAPES = tuple(itertools.product((64, 128, 256), (3, 4, 5, 6), (4, 8), (1, 2)))
-TOLERANCE = {"kernel": 1e-5, "torch": 4e-3, "faiss": 4e-3}
-"""Peers multiply rounded queries, and torch rounds its scores to the corpus' dtype as well."""
+SHAPES = tuple(product((64, 128, 256), (3, 4, 5, 6), (4, 8), (1, 2)))
+TUNED = ((384, 1), (384, 16), (384, 64), (768, 1), (768, 16), (768, 64))
+TOLERANCE = {"float32": 1e-5, "float16": 1e-5, "bfloat16": 2e-5}
+"""Of a score; two halves of bfloat16 leave 2^-16 of a query."""
+INEXACT = 4e-3
+"""Of peers that multiply rounded queries; torch rounds its scores to the corpus' dtype as well."""
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """As many random corpora of unit rows as it takes to leave the L2 cache behind."""
+
+    rows: tuple[Tensor, ...]
+    inverse_norms: tuple[Tensor, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def random(cls, rows: int, dimension: int, dtype: str) -> Corpora:
+        """Of one size; the generator goes on from where it is."""
+        import torch
+
+        element = getattr(torch, dtype)
+        cache = torch.cuda.get_device_properties(0).L2_cache_size
+        copies = max(1, -(-4 * cache // (rows * dimension * element.itemsize)))
+        made, norms = [], []
+        for _ in range(copies):
+            corpus = torch.empty((rows, dimension), dtype=element, device=DEVICE)
+            blocks = corpus.split(1_000_000)
+            for block in blocks:
+                block.copy_(unit(len(block), dimension))
+            made.append(corpus)
+            norms.append(torch.cat([1 / block.float().norm(dim=1) for block in blocks]))
+        return cls(tuple(made), tuple(norms))
+
+    @cached_property
+    def flat_indices(self) -> list[Any]:
+        """Flat inner-product indices of faiss on the GPU, filled beforehand."""
+        import faiss
+        import faiss.contrib.torch_utils
+        import torch
+
+        resources = faiss.StandardGpuResources()
+        config = faiss.GpuIndexFlatConfig()
+        config.useFloat16 = self.rows[0].dtype == torch.float16
+        indices = []
+        for corpus in self.rows[:8]:
+            index = faiss.GpuIndexFlatIP(resources, corpus.shape[1], config)
+            for block in corpus.split(1_000_000):
+                index.add(block.float())
+            indices.append(index)
+        return indices
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One size, with as many corpora as it takes to leave the L2 cache behind."""
+    """One size, ready to be searched.
 
+    Attributes:
+        queries: float32 [Q, D], unit rows, on the device.
+    """
+
+    size: Size
     queries: Tensor
-    corpora: tuple[Tensor, ...]
-    inverse_norms: tuple[Tensor, ...]
+    corpora: Corpora
 
-    @property
-    def size(self) -> tuple[int, int, int]:
-        """N, D and Q."""
-        return (*self.corpora[0].shape, len(self.queries))
-
-    @property
-    def least_bytes(self) -> int:
-        """Bytes that any search must read: one corpus and its weights."""
-        rows, dimension, _ = self.size
-        return rows * dimension * self.corpora[0].itemsize + rows * 4
+    def turn(self, index: int) -> tuple[Tensor, Tensor]:
+        """The corpus and norms that a search takes."""
+        place = index % len(self.corpora)
+        return self.corpora.rows[place], self.corpora.inverse_norms[place]
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Medians of one case; a peer that is missing, out of memory or wrong says so in `notes`."""
+def unit(rows: int, dimension: int) -> Tensor:
+    """Random unit rows on the device, float32."""
+    import torch
 
-    size: tuple[int, int, int]
-    least_bytes: int
-    kernel: float
-    host: float
-    peers: dict[str, float]
-    notes: dict[str, str]
-
-    @property
-    def ratio(self) -> float | None:
-        """The best peer's time over the kernel's."""
-        return min(self.peers.values()) / self.kernel if self.peers else None
-
-    def bandwidth(self) -> float:
-        """Bytes per second that the kernel moved, counting what any search must read."""
-        return self.least_bytes / self.kernel
+    made = torch.randn((rows, dimension), device=DEVICE)
+    return made / made.norm(dim=1, keepdim=True)
 
 
-def seconds(run: Callable[[int], Any], repeats: int = REPEATS) -> tuple[float, float]:
-    """Median seconds of `run(i)`, i counting up: by the device's own clock, and of Python.
+# --- time ----------------------------------------------------------------------------------------
 
-    A sample is a burst of calls, so that the device waits for the first of them alone, unless a
-    call takes Python longer than the device.
+
+def replayed(run: Callable[[int], Any], calls: int) -> Callable[[], None]:
+    """The calls `run(0)` to `run(calls - 1)` as one CUDA graph, in which Python has no part.
+
+    Raises:
+        RuntimeError: something in them cannot be captured.
     """
     import torch
 
-    for index in range(3):
+    for index in range(calls):  # compiles, and chooses algorithms
         run(index)
-    samples, host = [], []
-    for index in range(repeats):
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    # A capture that fails leaves its own stream behind.
+    with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+        for index in range(calls):
+            run(index)
+    return graph.replay
+
+
+def device_seconds(run: Callable[[], Any]) -> float:
+    """Median seconds of `run`, by the device's own clock; the device is busy when it begins."""
+    import torch
+
+    def sample(burst: int) -> float:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        run()
         begin.record()
-        begun = time.perf_counter()
-        for call in range(BURST):
-            run(index * BURST + call)
-        host.append((time.perf_counter() - begun) / BURST)
+        for _ in range(burst):
+            run()
         end.record()
         end.synchronize()
-        samples.append(begin.elapsed_time(end) / 1000 / BURST)
-    return statistics.median(samples), statistics.median(host)
+        return begin.elapsed_time(end) / 1000 / burst
+
+    once = sample(1)
+    burst = min(BURST, max(1, int(SAMPLING / 8 / once)))
+    repeats = min(20, max(3, int(SAMPLING / (burst + 1) / once)))
+    return statistics.median(sample(burst) for _ in range(repeats))
+
+
+def python_seconds(run: Callable[[int], Any]) -> float:
+    """Median seconds that a call takes of Python, while the device falls behind."""
+    import torch
+
+    samples: list[float] = []
+    end = time.perf_counter() + SAMPLING
+    while len(samples) < 2 or (len(samples) < 10 and time.perf_counter() < end):
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        for index in range(BURST):
+            run(len(samples) * BURST + index)
+        samples.append((time.perf_counter() - begun) / BURST)
+    torch.cuda.synchronize()
+    return statistics.median(samples)
+
+
+def whole_seconds(run: Callable[[int], Any]) -> float:
+    """Median seconds of a call that waits for its own answer."""
+
+    def sample(index: int) -> float:
+        begun = time.perf_counter()
+        run(index)
+        return time.perf_counter() - begun
+
+    once = min(sample(index) for index in range(2))
+    return statistics.median(map(sample, range(min(30, max(3, int(SAMPLING / once))))))
 
 
 def copy_bandwidth() -> float:
@@ -110,116 +213,132 @@ def copy_bandwidth() -> float:
     free, _ = torch.cuda.mem_get_info()
     source = torch.randint(0, 255, (min(4 << 30, free // 4),), dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
-    return 2 * source.numel() / seconds(lambda _: target.copy_(source))[0]
+    return 2 * source.numel() / device_seconds(lambda: target.copy_(source))
 
 
-def cases(dtype: str, rows: tuple[int, ...], queries: tuple[int, ...]) -> Iterator[Case]:
-    """Random unit rows; one corpus after another is made and freed."""
+# --- who searches --------------------------------------------------------------------------------
+
+
+def by_kernel(case: Case, index: int, *, shape: triton_search.Shape | None = None) -> Tensor:
+    """The answer of today's kernels, as keys."""
+    return triton_search.launch(case.queries, *case.turn(index), case.size.k, shape=shape)
+
+
+def by_torch(case: Case) -> Callable[[int], Any]:
+    """The whole score matrix by cuBLAS, in the corpus' dtype, then torch's selection."""
     import torch
 
-    cache = torch.cuda.get_device_properties(0).L2_cache_size
-    for number, dimension in itertools.product(rows, DIMENSIONS):
-        element = getattr(torch, dtype)
-        copies = max(1, -(-4 * cache // (number * dimension * element.itemsize)))
-        corpora = tuple(_unit(number, dimension).to(element) for _ in range(copies))
-        norms = tuple(_inverse_norms(corpus) for corpus in corpora)
-        for asked in queries:
-            yield Case(_unit(asked, dimension), corpora, norms)
-        del corpora, norms
-        torch.cuda.empty_cache()
+    queries = case.queries.to(case.corpora.rows[0].dtype)
+    return lambda index: torch.topk(queries @ case.turn(index)[0].T, case.size.k)
 
 
-def _unit(rows: int, dimension: int) -> Tensor:
+def by_exact_torch(case: Case) -> Callable[[int], Any]:
+    """What the `torch` backend does on the device, of all rows at once where they fit."""
     import torch
 
-    made = torch.empty((rows, dimension), device="cuda")
-    for block in made.split(1_000_000):
-        block.normal_()
-        block.div_(block.norm(dim=1, keepdim=True))
-    return made
+    size = case.size
+    halves = size.itemsize == 2
+    block = torch.cuda.mem_get_info()[0] // 4 // (16 * size.queries)
+    return lambda index: torch_search.candidates(
+        case.queries,
+        *case.turn(index),
+        size.k + SPARE,
+        best_of=torch_search.best_of_halves if halves else torch_search.best_of_floats,
+        block=block,
+    )
 
 
-def _inverse_norms(corpus: Tensor) -> Tensor:
+def by_faiss(case: Case) -> Callable[[int], Any]:
+    """Faiss' flat index, filled beforehand."""
+    indices = case.corpora.flat_indices
+    return lambda index: indices[index % len(indices)].search(case.queries, case.size.k)
+
+
+def answer_of(found: Any, case: Case) -> tuple[Tensor, Tensor]:  # noqa: ANN401 - as it comes
+    """Scores and rows [Q, K], on the device, of what an arm returned."""
     import torch
 
-    return torch.cat([1 / block.float().norm(dim=1) for block in corpus.split(1_000_000)])
+    if isinstance(found, torch.Tensor):
+        sides = triton_search.scores_and_rows(found.cpu().numpy())
+        scores, rows = (torch.from_numpy(side).to(found.device) for side in sides)
+        return scores, rows
+    scores, rows = found
+    return scores[:, : case.size.k], rows[:, : case.size.k]
 
 
-def deviation(case: Case, rows: Tensor, exact: Tensor) -> float:
-    """How far the exact scores of the rows found lie from the best ones, at the worst place."""
-    corpus = case.corpora[0]
-    found = corpus[rows].double()
-    dots = (found @ case.queries.double()[:, :, None])[..., 0]
-    scores = dots * case.inverse_norms[0][rows]
-    return float((scores - exact).abs().max())
+def deviation(case: Case, found: tuple[Tensor, Tensor], exact: Tensor) -> float:
+    """How far scores, or the exact scores of the rows found, lie from the best: the worst place."""
+    scores, rows = found
+    corpus, norms = case.turn(0)
+    dots = (corpus[rows].double() @ case.queries.double()[:, :, None])[..., 0]
+    of_rows = dots * norms[rows]
+    return max(float((side.double() - exact).abs().max()) for side in (scores, of_rows))
 
 
-def measure(case: Case) -> Measured:
+# --- one size ------------------------------------------------------------------------------------
+
+
+def measure(case: Case, before: Callable[[Tensor, Tensor, Tensor, int], Any] | None) -> Row:
     """Compares the answers of one size, then times them."""
     import torch
 
-    corpus, norms = case.corpora[0], case.inverse_norms[0]
-    exact, *found = (
-        torch.from_numpy(side).to(corpus.device)
-        for side in (
-            torch_search.search(case.queries.cpu().numpy(), corpus, norms, K)[0],
-            *triton_search.scores_and_rows(searched(case, 0).cpu().numpy()),
-        )
-    )
-    off = max(deviation(case, found[1], exact), float((found[0] - exact).abs().max()))
-    if not off <= TOLERANCE["kernel"]:
-        raise SystemExit(f"the kernel's answers differ by {off:.2g} at {case.size}: no times")
-    kernel, host = seconds(partial(searched, case))
-    peers: dict[str, float] = {}
-    notes: dict[str, str] = {}
-    for name, prepare in (("torch", torch_peer), ("faiss", faiss_peer)):
+    row = Row(size=case.size)
+    units = case.queries.cpu().numpy()
+    exact = torch.from_numpy(torch_search.search(units, *case.turn(0), case.size.k)[0])
+    exact = exact.to(case.queries.device).double()
+    makers: dict[str, Callable[[], Callable[[int], Any]]] = {
+        KERNEL: lambda: partial(by_kernel, case),
+        TORCH: lambda: by_torch(case),
+        EXACT: lambda: by_exact_torch(case),
+    }
+    searches = whole_searches()
+    if "faiss" in searches:
+        makers[FAISS] = lambda: by_faiss(case)
+    else:
+        row.notes[FAISS] = "not here"
+    if before is not None:
+        makers[BEFORE] = lambda: lambda index: before(case.queries, *case.turn(index), case.size.k)
+    for name, make in makers.items():
         try:
-            peer = prepare(case)
-            off = deviation(case, peer(0)[1], exact)
-            if off <= TOLERANCE[name]:
-                peers[name], _ = seconds(peer)
-            else:
-                notes[name] = f"answers differ by {off:.2g}"
-        except (ImportError, AttributeError):
-            notes[name] = "not installed"
-        except (torch.OutOfMemoryError, RuntimeError) as error:
-            notes[name] = str(error).splitlines()[0][:40]
-            torch.cuda.empty_cache()
-    return Measured(case.size, case.least_bytes, kernel, host, peers, notes)
+            time_arm(name, make(), case, row, exact)
+        except Exception as error:  # what one of them cannot do, others can
+            row.notes[name] = str(error).partition("\n")[0][:60]
+        torch.cuda.empty_cache()
+    for backend, search in searches.items():
+        with suppress(torch.OutOfMemoryError):
+            row.search[backend] = whole_seconds(
+                lambda index, run=search: run(units, *case.turn(index), case.size.k)
+            )
+    return row
 
 
-def searched(case: Case, index: int, *, shape: triton_search.Shape | None = None) -> Tensor:
-    """The kernels' answer about one of the corpora, on the device."""
-    turn = index % len(case.corpora)
-    return triton_search.launch(
-        case.queries, case.corpora[turn], case.inverse_norms[turn], K, shape=shape
-    )
+def time_arm(name: str, run: Callable[[int], Any], case: Case, row: Row, exact: Tensor) -> None:
+    """Adds what one arm takes to a row, if its answers are right."""
+    off = deviation(case, answer_of(run(0), case), exact)
+    dtype = str(case.corpora.rows[0].dtype).removeprefix("torch.")
+    if not off <= (INEXACT if name in {TORCH, FAISS} else TOLERANCE[dtype]):
+        row.notes[name] = f"answers differ by {off:.2g}"
+        return
+    row.python[name] = python_seconds(run)
+    calls = len(case.corpora)
+    if name != FAISS:  # it has streams of its own
+        try:
+            row.device[name] = device_seconds(replayed(run, calls)) / calls
+        except RuntimeError as error:
+            row.notes[name] = f"no graph, {str(error).partition(chr(10))[0][:40]}"
+        else:
+            return
+    row.device[name] = device_seconds(lambda: [run(index) for index in range(calls)]) / calls
 
 
-def torch_peer(case: Case) -> Callable[[int], Any]:
-    """The whole score matrix by cuBLAS, then torch's selection."""
-    import torch
-
-    queries = case.queries.to(case.corpora[0].dtype)
-    return lambda index: torch.topk(queries @ case.corpora[index % len(case.corpora)].T, K)
-
-
-def faiss_peer(case: Case) -> Callable[[int], Any]:
-    """The flat inner-product index of faiss on the GPU, filled beforehand."""
-    import faiss
-    import faiss.contrib.torch_utils
-    import torch
-
-    resources = faiss.StandardGpuResources()
-    config = faiss.GpuIndexFlatConfig()
-    config.useFloat16 = case.corpora[0].dtype == torch.float16
-    indices = []
-    for corpus in case.corpora[: max(1, min(len(case.corpora), 8))]:
-        index = faiss.GpuIndexFlatIP(resources, corpus.shape[1], config)
-        for block in corpus.split(1_000_000):
-            index.add(block.float())
-        indices.append(index)
-    return lambda index: indices[index % len(indices)].search(case.queries, K)
+def whole_searches() -> dict[str, Callable[..., Any]]:
+    """The backends that can search here, by name."""
+    every = {
+        "triton": triton_search.search,
+        "torch": torch_search.search,
+        "faiss": faiss_search.search_on_gpu,
+    }
+    return {name: every[name] for name in available_backends(device="cuda") if name in every}
 
 
 def tune(dtype: str) -> Table:
@@ -227,84 +346,130 @@ def tune(dtype: str) -> Table:
     from triton.runtime.errors import OutOfResources
 
     table = Table("D", "Q", "shape", "ms", title="shapes", title_justify="left")
-    for case in cases(dtype, (1_000_000,), (1, 16, 64)):
-        _, dimension, asked = case.size
-        chosen = triton_search.shape_for(
-            queries=asked,
-            dimension=dimension,
-            itemsize=case.corpora[0].itemsize,
-            shared_bytes=triton_search.gpu(0).shared_bytes,
-        )
-        for rows, stages, warps, programs in SHAPES:
-            shape = replace(chosen, rows=rows, stages=stages, warps=warps, programs=programs)
-            try:
-                taken, _ = seconds(partial(searched, case, shape=shape), repeats=10)
-            except OutOfResources:
-                continue
-            label = f"{rows} rows, {stages} stages, {warps} warps, {programs} programs"
-            marked = f"{label} (chosen)" if shape == chosen else label
-            table.add_row(str(dimension), str(asked), marked, f"{taken * 1e3:.3f}")
+    for dimension, some in groupby(TUNED, key=lambda tuned: tuned[0]):
+        corpora = Corpora.random(1_000_000, dimension, dtype)
+        for _, queries in some:
+            itemsize = corpora.rows[0].itemsize
+            size = Size(
+                rows=1_000_000, dimension=dimension, queries=queries, k=10, itemsize=itemsize
+            )
+            case = Case(size, unit(queries, dimension), corpora)
+            chosen = triton_search.shape_for(
+                queries=queries,
+                dimension=dimension,
+                itemsize=itemsize,
+                shared_bytes=triton_search.gpu(0).shared_bytes,
+            )
+            for rows, stages, warps, programs in SHAPES:
+                shape = replace(chosen, rows=rows, stages=stages, warps=warps, programs=programs)
+                with suppress(OutOfResources):
+                    run = replayed(partial(by_kernel, case, shape=shape), len(corpora))
+                    taken = device_seconds(run) / len(corpora)
+                    label = f"{rows} rows, {stages} stages, {warps} warps, {programs} programs"
+                    marked = f"{label} (chosen)" if shape == chosen else label
+                    table.add_row(str(dimension), str(queries), marked, f"{taken * 1e3:.3f}")
+        del corpora, case
     return table
 
 
-def table_of(measured: list[Measured], ceiling: float) -> Table:
-    """A line per size."""
-    columns = ("N", "D", "Q", "kernel ms", "Python ms", "bytes", "of ceiling", "torch", "faiss")
-    table = Table(*columns, title="similarity_gpu", title_justify="left")
-    for row in measured:
-        cells = {
-            name: f"{row.peers[name] / row.kernel:.2f}x" if name in row.peers else row.notes[name]
-            for name in ("torch", "faiss")
-        }
-        table.add_row(
-            *(f"{number:,}" for number in row.size),
-            f"{row.kernel * 1e3:.3f}",
-            f"{row.host * 1e3:.3f}",
-            f"{row.least_bytes:,}",
-            f"{row.bandwidth() / ceiling:.0%}",
-            cells["torch"],
-            cells["faiss"],
-        )
-    return table
+# --- all sizes -----------------------------------------------------------------------------------
 
 
-def findings(measured: list[Measured], ceiling: float | None, dtype: str) -> list[Finding]:
-    """The two targets, at their worst size."""
-    aimed = [timing for timing in measured if timing.size[0] >= 1_000_000 and timing.size[2] <= 16]
-    fractions = [timing.bandwidth() / ceiling for timing in aimed] if ceiling else []
-    ratios = [ratio for timing in aimed if (ratio := timing.ratio) is not None]
-    details = {"copy bandwidth, GB/s": None if ceiling is None else ceiling / 1e9, "dtype": dtype}
-    label = "N >= 1M, Q <= 16, worst size"
-    return [
-        Finding(
-            label=f"{label}: share of the copy bandwidth",
-            measured=min(fractions, default=None),
-            unit="",
-            bound="at least",
-            target=0.75,
-            details=details,
+def measured(
+    planned: Sequence[Size], dtype: str, *, before: str | None, until: float
+) -> Iterator[Row]:
+    """Size by size; none begins when the clock has passed `until`."""
+    import torch
+
+    with TemporaryDirectory() as folder:
+        other = similarity_before.searching(before, Path(folder)) if before else None
+        for (rows, dimension), some in groupby(
+            planned, key=lambda size: (size.rows, size.dimension)
+        ):
+            if time.monotonic() > until:
+                return
+            corpora = Corpora.random(rows, dimension, dtype)
+            for size in some:
+                if time.monotonic() > until:
+                    return
+                yield measure(Case(size, unit(size.queries, dimension), corpora), other)
+            del corpora
+            torch.cuda.empty_cache()
+
+
+def card(rows: Sequence[Row], dtype: str) -> Card:
+    """The whole searches, as `auto` reads them."""
+    import torch
+
+    return Card(
+        name=torch.cuda.get_device_name(0),
+        date=datetime.now(UTC).date().isoformat(),
+        versions=versions(),
+        searches=tuple(
+            TimedSearch(
+                rows=row.size.rows,
+                dimension=row.size.dimension,
+                queries=row.size.queries,
+                k=row.size.k,
+                dtype=dtype,
+                seconds=row.search,
+            )
+            for row in rows
         ),
-        Finding(
-            label=f"{label}: best other over the kernel",
-            measured=min(ratios, default=None) if len(ratios) == len(aimed) else None,
-            unit="x",
-            bound="at least",
-            target=1.5,
-        ),
-    ]
+    )
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that search, as far as they are installed."""
+    found = {}
+    for name in ("torch", "triton", "faiss-gpu", "faiss-cpu"):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def command() -> argparse.ArgumentParser:
+    """The command line."""
+    result = parser(__doc__)
+    result.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default="float16")
+    result.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="time the kernels of a commit, or of a folder llm_kernels/, beside today's",
+    )
+    result.add_argument(
+        "--seconds", type=float, default=float("inf"), help="begin no size when they are over"
+    )
+    result.add_argument(
+        "--lines",
+        type=Path,
+        default=os.devnull,
+        metavar="FILE",
+        help="append a line of JSON as soon as a size is measured",
+    )
+    result.add_argument("--record", type=Path, metavar="FILE", help="write a card for `auto`")
+    result.add_argument("--tune", action="store_true", help="try other shapes of the kernel")
+    return result
+
+
+def why_not_here() -> str | None:
+    """Why nothing can be measured here, or None if it can."""
+    if triton_search.unavailable() is None and triton_search.interpreted():
+        return "the interpreter says nothing about speed"
+    return triton_search.unavailable()
 
 
 def main() -> None:
     """Measures all sizes, or says why nothing can be measured here."""
-    command = parser(__doc__)
-    command.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default="float16")
-    command.add_argument("--tune", action="store_true", help="try other shapes of the kernel")
-    options = command.parse_args()
+    until = time.monotonic()
+    options = command().parse_args()
+    until += options.seconds
     console = Console()
-    reason = triton_search.unavailable()
-    if reason is not None or triton_search.interpreted():
-        console.print(f"not measured: {reason or 'the interpreter says nothing about speed'}")
-        report("similarity_gpu", findings([], None, options.dtype), as_json=options.json)
+    planned = sizes(4 if options.dtype == "float32" else 2)
+    reason = why_not_here()
+    if reason is not None:
+        console.print(f"not measured: {reason}")
+        report("similarity_gpu", findings([], 1.0, planned), as_json=options.json)
         return
     import torch
 
@@ -313,9 +478,22 @@ def main() -> None:
         console.print(tune(options.dtype))
         return
     ceiling = copy_bandwidth()
-    measured = [measure(case) for case in cases(options.dtype, ROWS, QUERIES)]
-    console.print(table_of(measured, ceiling))
-    report("similarity_gpu", findings(measured, ceiling, options.dtype), as_json=options.json)
+    rows = []
+    with options.lines.open("a", encoding="utf-8") as lines:
+        head = {"gpu": torch.cuda.get_device_name(0), "copy_bytes_per_second": ceiling}
+        head |= {"dtype": options.dtype, "against": options.against, "versions": versions()}
+        print(json.dumps(head), file=lines, flush=True)
+        for row in measured(planned, options.dtype, before=options.against, until=until):
+            print(json.dumps(asdict(row)), file=lines, flush=True)
+            rows.append(row)
+    if options.record is not None:
+        write_card(options.record, card(rows, options.dtype))
+    console.print(table_of(rows, ceiling))
+    console.print(f"copy bandwidth: {ceiling / 1e12:.2f} TB/s, {options.dtype}")
+    report("similarity_gpu", findings(rows, ceiling, planned), as_json=options.json)
+    wrong = [row.size for row in rows if KERNEL not in row.device]
+    if wrong:
+        raise SystemExit(f"the kernel has no right answer, or no time, at {wrong}")
 
 
 if __name__ == "__main__":

@@ -70,13 +70,19 @@ def search_on_gpu(
     """
     from llm_kernels.torch_search import floats_error, search_on_device
 
-    if k > _GREATEST_ON_GPU - SPARE:
-        raise VectorError(
-            f"k is {k}; faiss on a GPU has 1 to {_GREATEST_ON_GPU - SPARE}: use backend 'torch'"
-        )
+    misfit = misfit_on_gpu(k)
+    if misfit is not None:
+        raise VectorError(misfit)
     return search_on_device(
         queries, corpus, inverse_norms, k, best_of=_best_of, error=floats_error(corpus)
     )
+
+
+def misfit_on_gpu(k: int) -> str | None:
+    """Why faiss does not look for so many rows on a GPU, or None if it does."""
+    if k > _GREATEST_ON_GPU - SPARE:
+        return f"k is {k}; faiss on a GPU has 1 to {_GREATEST_ON_GPU - SPARE}: use backend 'torch'"
+    return None
 
 
 def why_not_on_gpu() -> str | None:

@@ -367,6 +367,9 @@ class EmbeddingIndex:
 class _Sent:
     """An array's copy on a device, to which only what is new at its end is sent.
 
+    Rows are filled up with zeros to whole 16 bytes, which a GPU copies at once; products stay as
+    they are.
+
     Args:
         device: anything that torch takes; the tests use "cpu".
     """
@@ -378,16 +381,19 @@ class _Sent:
         self._count = 0
 
     def following(self, array: Rows | Floats, count: int) -> Tensor:
-        """The first `count` rows of an array, all of which are sent if it is another array."""
+        """The first `count` rows of an array, filled up; all are sent if it is another array."""
         import torch
 
         if array is not self._array:
             dtype = torch.float16 if array.dtype == np.float16 else torch.float32
-            self._tensor = torch.empty(array.shape, dtype=dtype, device=self._device)
+            together = 16 // array.itemsize
+            widths = (-(-width // together) * together for width in array.shape[1:])
+            shape = (len(array), *widths)
+            self._tensor = torch.zeros(shape, dtype=dtype, device=self._device)
             self._array, self._count = array, 0
         if self._count < count:
             new = torch.from_numpy(array[self._count : count])
-            self._tensor[self._count : count].copy_(new)
+            self._tensor[(slice(self._count, count), *map(slice, array.shape[1:]))].copy_(new)
             self._count = count
         return self._tensor[:count]
 

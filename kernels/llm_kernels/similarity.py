@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
-from llm_kernels import triton_search, vectors
+from llm_kernels import faiss_search, triton_search, vectors
+from llm_kernels.cards import card_of
 from llm_kernels.errors import BackendError, VectorError
 from llm_kernels.vectors import Array, is_tensor
 
@@ -109,7 +110,7 @@ def topk_of_units(
 
     Args:
         units: float32 [Q, D], unit rows.
-        corpus: [N, D], an array, or a tensor on any device.
+        corpus: [N, D], an array, or a tensor on any device; its rows may be longer, by zeros.
         norms: float32 [N], of the corpus' kind and on its device, 1 / ‖row‖; 0 leaves the row out.
         k: at most the number of rows that take part.
         backend: "auto", or one that can search there.
@@ -119,13 +120,19 @@ def topk_of_units(
     device = corpus.device.type if is_tensor(corpus) else "cpu"
     if backend == "auto":
         backend = choose_backend(
-            device=device,
+            device=str(corpus.device) if is_tensor(corpus) else "cpu",
             rows=corpus.shape[0],
+            queries=len(units),
             k=k,
             dimension=corpus.shape[1],
             dtype=vectors.dtype_name(corpus),
             contiguous=not is_tensor(corpus) or corpus.is_contiguous(),
         )
+    if backend != "triton":
+        # With more numbers, if only zeros, exact scores would be summed in another order.
+        corpus = corpus[:, : units.shape[1]]
+    elif longer := corpus.shape[1] - units.shape[1]:
+        units = np.pad(units, ((0, 0), (0, longer)))
     module = import_module(f"llm_kernels.{backend}_search")
     if backend == "faiss" and device != "cpu":
         return _search_tensors(module.search_on_gpu, units, corpus, norms, k)
@@ -188,6 +195,7 @@ def choose_backend(
     *,
     device: str,
     rows: int,
+    queries: int = 1,
     k: int = 1,
     dimension: int = 1,
     dtype: str = "float32",
@@ -197,11 +205,14 @@ def choose_backend(
 
     On the CPU: `numpy` for float32, which was the fastest at every size measured, and `torch` for
     16 bits, which NumPy converts slowly, unless the corpus is small; `benchmarks/similarity_cpu.py`
-    times all of them. On a GPU: `triton` where its kernels fit, otherwise `torch`. The two backends
-    were not timed there: of today's kernels nothing was measured on a card (benchmarks/README.md).
+    times all of them. On a GPU of which `llm_kernels.cards` has a record, the one that was the
+    fastest there at the nearest size that was measured. On any other: `triton` where its kernels
+    fit, otherwise `torch`. There is no record yet: of today's backends nothing was measured on a
+    card (benchmarks/README.md).
 
     Args:
         device: "cpu", "cuda" or "cuda:1" and the like.
+        queries: searched for at once.
         k: results per query.
         dtype: of the corpus: "float32", "float16" or "bfloat16".
         contiguous: whether the rows of the corpus lie one behind the other, without gaps.
@@ -212,8 +223,20 @@ def choose_backend(
         'numpy'
     """
     if device.partition(":")[0] != "cpu":
-        misfit = triton_search.misfit(rows=rows, dimension=dimension, k=k, contiguous=contiguous)
-        return "torch" if misfit or _unavailable("triton", "cuda") else "triton"
+        card = card_of(device)
+        order = card and card.by_speed(
+            rows=rows, dimension=dimension, queries=queries, k=k, dtype=dtype
+        )
+        misfits = {
+            "triton": triton_search.misfit(
+                rows=rows, dimension=dimension, k=k, contiguous=contiguous
+            ),
+            "faiss": faiss_search.misfit_on_gpu(k),
+        }
+        for name in order or ("triton",):
+            if misfits.get(name) is None and _unavailable(name, "cuda") is None:
+                return name
+        return "torch"
     if dtype == "bfloat16":
         return "torch"
     slow = dtype == "float16" and rows * dimension >= _CONVERTED_BY_TORCH
@@ -338,9 +361,7 @@ def _no_faiss(device: str) -> str | None:
         return f"faiss is not installed: pip install faiss-{'cpu' if device == 'cpu' else 'gpu'}"
     if device == "cpu":
         return None
-    from llm_kernels.faiss_search import why_not_on_gpu
-
-    return why_not_on_gpu()
+    return faiss_search.why_not_on_gpu()
 
 
 def _search_arrays(

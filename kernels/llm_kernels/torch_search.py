@@ -88,16 +88,15 @@ def search_on_device(
     """
     import torch
 
-    (rows, dimension), width = corpus.shape, k + SPARE
     with torch.inference_mode():
-        asked = torch.from_numpy(queries).to(corpus.device)
-        best = asked.new_empty((len(asked), 0))
-        best_rows = best.long()
-        for part in blocks(rows, max(width, _BLOCK // max(dimension, len(asked)))):
-            scores, found = best_of(asked, corpus[part], inverse_norms[part], width)
-            together = torch.cat((best, scores), 1)
-            best, order = together.topk(min(width, together.shape[1]))
-            best_rows = torch.cat((best_rows, found + part.start), 1).gather(1, order)
+        best, best_rows = candidates(
+            torch.from_numpy(queries).to(corpus.device),
+            corpus,
+            inverse_norms,
+            k + SPARE,
+            best_of=best_of,
+            block=_BLOCK // max(corpus.shape[1], len(queries)),
+        )
         return rank(
             queries,
             corpus,
@@ -107,6 +106,33 @@ def search_on_device(
             rows=best_rows.cpu().numpy(),
             error=error,
         )
+
+
+def candidates(
+    queries: Tensor,
+    corpus: Tensor,
+    inverse_norms: Tensor,
+    width: int,
+    *,
+    best_of: BestOf,
+    block: int,
+) -> tuple[Tensor, Tensor]:
+    """The `width` best approximate scores of each query and their rows, on the device.
+
+    Args:
+        best_of: as for `search_on_device`.
+        block: rows that are multiplied together, if `width` is no more.
+    """
+    import torch
+
+    best = queries.new_empty((len(queries), 0))
+    best_rows = best.long()
+    for part in blocks(len(corpus), max(width, block)):
+        scores, found = best_of(queries, corpus[part], inverse_norms[part], width)
+        together = torch.cat((best, scores), 1)
+        best, order = together.topk(min(width, together.shape[1]))
+        best_rows = torch.cat((best_rows, found + part.start), 1).gather(1, order)
+    return best, best_rows
 
 
 def best_of_floats(

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from llm_kernels import triton_search
 
@@ -20,6 +21,7 @@ class Driver:
     def __init__(self):
         self.loaded = Counter()
         self.launched = []
+        self.stream, self.streams = 0, []
         self.utils = self
 
     def load_binary(self, name, kernel, shared, device):
@@ -40,6 +42,7 @@ class Driver:
     def launcher_cls(self, source, metadata):
         def launch(x, y, z, stream, function, metadata, launch_metadata, enter, leave, *arguments):
             self.launched.append((source.fn.__name__, (x, y, z), arguments))
+            self.streams.append(stream)
 
         return launch
 
@@ -52,7 +55,7 @@ class Driver:
         return 0
 
     def get_current_stream(self, device):
-        return 0
+        return self.stream
 
 
 @pytest.fixture
@@ -102,6 +105,30 @@ def test_what_was_compiled_is_launched_as_triton_launches_it(driver):
     # `merge` was kept when it ran for the second time.
     assert kept == by_triton
     assert by_triton[2] == by_triton[4]
+
+
+class Operations(TorchDispatchMode):
+    """Records what torch is asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
+        self.names.append(str(operation))
+        return operation(*arguments, **(keywords or {}))
+
+
+def test_a_search_can_be_captured_in_a_cuda_graph(driver):
+    """It asks torch for memory alone, and launches on the stream that is current by then."""
+    corpus, asked, norms = torch.zeros((1000, 64)), torch.zeros((3, 64)), torch.ones(1000)
+    triton_search.launch(asked, corpus, norms, 10)
+    driver.stream = 7  # which a capture makes current
+    with Operations() as operations:
+        triton_search.launch(asked, corpus, norms, 10)
+    assert set(operations.names) == {"aten.empty.memory_format"}
+    assert driver.streams == [0] * 5 + [7] * 5
+    assert driver.loaded == {"split": 1, "scan": 1, "merge": 1, "rescue": 1}
 
 
 def test_rows_at_an_odd_address_have_a_kernel_of_their_own(driver):

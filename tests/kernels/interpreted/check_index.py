@@ -6,13 +6,19 @@ import pytest
 from llm_kernels.index import EmbeddingIndex, _Sent
 
 
-@pytest.mark.parametrize("sent", [False, True])
-def test_the_index_answers_as_with_numpy(sent):
+# On a device a row of four float16 numbers is filled up to eight.
+@pytest.mark.parametrize(
+    ("dimension", "dtype", "sent"),
+    [(16, "float32", False), (16, "float32", True), (4, "float16", True)],
+)
+def test_the_index_answers_as_with_numpy(dimension, dtype, sent):
     rng = np.random.default_rng(0)
-    # Signs in 16 dimensions: unit rows and their products are exact, and there are many ties.
-    vectors = rng.choice([-1, 1], size=(26, 16))
-    queries = rng.choice([-1, 1], size=(2, 16))
-    indexes = [EmbeddingIndex(16, backend=backend) for backend in ("triton", "numpy")]
+    # Signs in 16 or 4 dimensions: unit rows and their products are exact, with many ties.
+    vectors = rng.choice([-1, 1], size=(26, dimension))
+    queries = rng.choice([-1, 1], size=(2, dimension))
+    indexes = [
+        EmbeddingIndex(dimension, dtype=dtype, backend=backend) for backend in ("triton", "numpy")
+    ]
     if sent:
         indexes[0]._sent = _Sent("cpu"), _Sent("cpu")
     found = []
