@@ -34,6 +34,7 @@ from llm_planning.gpu_check.finding import (
     open_engines,
     set_vllm_arguments,
 )
+from llm_planning.gpu_check.unweighted import SMOLLM2, folder_of
 from llm_serving.answers import Constraint
 from llm_serving.errors import EngineConfigError
 from llm_serving.request import Request, Sampling, ScoreRequest
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
     from llm_serving.vllm_engine import VllmEngine
 
+RANDOM = "random"
+"""The model that is made on the spot."""
+
 PROCESS = "process"
 """A check that `process: auto` waits for."""
 
@@ -56,6 +60,8 @@ def main() -> None:
     What libraries print goes to standard error.
     """
     name, model, out = sys.argv[1:4]
+    if model == RANDOM:
+        model = str(folder_of(replace(SMOLLM2, written=True)))
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     found = pack_caches(Path(out)) if name == PACKING else CHECKS[name](model)
