@@ -158,9 +158,10 @@ def spread_weights(worker: Any) -> None:  # noqa: ANN401 - a worker of vLLM's
     """Makes random weights so large that tokens differ by nats.
 
     vLLM draws them within 0.001: then all tokens are equally probable, and a score of the wrong
-    token is as good as the right one. Logits get a standard deviation of 2, norms included.
+    token is as good as the right one. Logits get a standard deviation of 1, norms included: in
+    bfloat16 the tokens of 30 layers are 0.02 nats off then, with 2 they are 0.16 (computed in torch).
     """
-    reach = math.sqrt(6 / math.sqrt(worker.model_config.get_hidden_size()))
+    reach = math.sqrt(3 / math.sqrt(worker.model_config.get_hidden_size()))
     for weights in worker.model_runner.model.parameters():
         weights.data.mul_(reach / 1e-3)
 

@@ -487,7 +487,10 @@ def test_one_engine_is_asked_everything(images, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("name", "process"), [("engine-135m", "this one"), ("engine-135m-process", "its own")]
 )
-def test_a_core_in_a_process_of_its_own_answers_everything_too(tmp_path, name, process):
+def test_a_core_in_a_process_of_its_own_answers_everything_too(
+    monkeypatch, tmp_path, name, process
+):
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
     (outcome,) = run_checks([name], model="none", out=tmp_path, limit=250, notify=print)
     assert outcome.verdict == "right", outcome.reason
     assert set(outcome.figures) == EVERYTHING - {"pictures"}
