@@ -7,9 +7,7 @@ import io
 import math
 import re
 import statistics
-import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
@@ -19,15 +17,15 @@ from llm_serving.engine import MeteredEngine
 from llm_serving.request import Image, Message, Request, Sampling, ScoreRequest
 from llm_serving.scoring import plain_scores, tail_scores, trie_scores
 from llm_serving.vllm_adapter import VllmJob, next_token_params, sampling_params
-from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import AGREEMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
     from llm_serving.request import Completion, Prompt
     from llm_serving.vllm_adapter import VllmResult
     from llm_serving.vllm_engine import VllmEngine
+    from llm_serving.vllm_stats import Cards
 
 SHORT = (Message("user", "hi"),)
 LONG = tuple(
@@ -48,53 +46,6 @@ CHOICES = tuple(
 
 _CERTAIN = 1e-3
 """Nats below which no answer of several tokens comes."""
-
-_SAMPLED = 0.1
-"""Seconds between two looks at the card; the driver sums up a sixth of a second and more."""
-
-
-class Card:
-    """What the driver says of the busiest card: nothing where vLLM runs on a CPU."""
-
-    def __init__(self) -> None:
-        self._cards: list[Any] = []
-        if on_gpu():
-            from vllm.third_party import pynvml
-
-            pynvml.nvmlInit()
-            count = pynvml.nvmlDeviceGetCount()
-            self._cards = [pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
-
-    def free_gib(self) -> float | None:
-        """Least memory that is free on a card."""
-        if not self._cards:
-            return None
-        from vllm.third_party import pynvml
-
-        return min(pynvml.nvmlDeviceGetMemoryInfo(card).free for card in self._cards) / (1 << 30)
-
-    @contextmanager
-    def watched(self) -> Iterator[list[float]]:
-        """Shares of the time in which a kernel ran, one for each look while this is open."""
-        samples: list[float] = []
-        over = threading.Event()
-
-        def look() -> None:
-            from vllm.third_party import pynvml
-
-            while not over.wait(_SAMPLED):
-                rates = [pynvml.nvmlDeviceGetUtilizationRates(card).gpu for card in self._cards]
-                samples.append(max(rates) / 100)
-
-        watching = threading.Thread(target=look, daemon=True)
-        if self._cards:
-            watching.start()
-        try:
-            yield samples
-        finally:
-            over.set()
-            if self._cards:
-                watching.join()
 
 
 class Recorder(MeteredEngine):
@@ -302,7 +253,7 @@ def _gap(some: VllmResult, other: VllmResult, ids: Sequence[int]) -> float:
     return math.inf if gap is None else gap
 
 
-async def planned(engine: VllmEngine, card: Card, *, plans: int) -> tuple[Finding, list[Request]]:
+async def planned(engine: VllmEngine, cards: Cards, *, plans: int) -> tuple[Finding, list[Request]]:
     """Tree of Options expands so many first nodes at once; then the same requests without it.
 
     Returns:
@@ -323,9 +274,9 @@ async def planned(engine: VllmEngine, card: Card, *, plans: int) -> tuple[Findin
     await _empty(engine)
     recorder = Recorder(engine)
     work = [expand(recorder, number) for number in range(plans)]
-    figures = {"plans": plans} | await _measured(engine, card, work, recorder)
+    figures = {"plans": plans} | await _measured(engine, cards, work, recorder)
     requests = recorder.requests
-    alike = await bare(engine, card, requests, limit=max(1, round(figures["in_flight"])))
+    alike = await bare(engine, cards, requests, limit=max(1, round(figures["in_flight"])))
     figures |= {
         "questions": len(requests),
         "plans_per_minute": 60 * plans / figures["seconds"],
@@ -336,7 +287,7 @@ async def planned(engine: VllmEngine, card: Card, *, plans: int) -> tuple[Findin
 
 
 async def bare(
-    engine: VllmEngine, card: Card, requests: Sequence[Request], *, limit: int
+    engine: VllmEngine, cards: Cards, requests: Sequence[Request], *, limit: int
 ) -> dict[str, Any]:
     """Sends requests as they are, so many of them at once, from an empty prefix cache."""
     await _empty(engine)
@@ -346,14 +297,14 @@ async def bare(
         async with room:
             await recorder.generate(request)
 
-    return await _measured(engine, card, map(ask, requests), recorder)
+    return await _measured(engine, cards, map(ask, requests), recorder)
 
 
 async def _measured(
-    engine: VllmEngine, card: Card, work: Iterable[Awaitable[None]], recorder: Recorder
+    engine: VllmEngine, cards: Cards, work: Iterable[Awaitable[None]], recorder: Recorder
 ) -> dict[str, Any]:
     before = replace(engine.activity)
-    with card.watched() as busy:
+    with cards.watched() as busy:
         begun = time.perf_counter()
         await asyncio.gather(*work)
         seconds = time.perf_counter() - begun
@@ -363,7 +314,7 @@ async def _measured(
         "tokens_per_second": recorder.written / seconds,
         "in_flight": activity.mean_in_flight,
         "ms_per_step": activity.stepping_seconds / max(1, activity.steps) * 1e3,
-        "card_busy": statistics.mean(busy) if busy else None,
+        "cards_busy": statistics.mean(busy) if busy else None,
     }
 
 
@@ -377,7 +328,7 @@ def states() -> list[tuple[Message, ...]]:
     ]
 
 
-async def scoring_speed(engine: VllmEngine, card: Card, *, repeats: int) -> Finding:
+async def scoring_speed(engine: VllmEngine, cards: Cards, *, repeats: int) -> Finding:
     """Exact scores of 15 actions in 8 states, beside bare prompts of as many tokens."""
     prompts = [engine.encode(state) for state in states()]
     sequences = [engine.own_tokens(choice) for choice in CHOICES]
@@ -411,7 +362,7 @@ async def scoring_speed(engine: VllmEngine, card: Card, *, repeats: int) -> Find
             taken.append(time.perf_counter() - begun)
         return min(taken), computed
 
-    with card.watched() as busy:
+    with cards.watched() as busy:
         seconds, computed = await fastest(score)
     reading, tokens = await fastest(read, computed)
     figures = {
@@ -423,6 +374,6 @@ async def scoring_speed(engine: VllmEngine, card: Card, *, repeats: int) -> Find
         "tokens_per_second": computed / seconds,
         "bare_tokens_per_second": tokens / reading,
         "share_of_bare": computed / seconds * reading / tokens,
-        "card_busy": statistics.mean(busy) if busy else None,
+        "cards_busy": statistics.mean(busy) if busy else None,
     }
     return Finding(None, figures)

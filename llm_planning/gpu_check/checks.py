@@ -40,7 +40,7 @@ from llm_serving.errors import EngineConfigError
 from llm_serving.request import Request, Sampling, ScoreRequest
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import AGREEMENT
-from llm_serving.vllm_stats import memory_held
+from llm_serving.vllm_stats import Cards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -121,17 +121,17 @@ def closes(model: str) -> Finding:
 
     if on_gpu():
         torch.cuda.mem_get_info()  # makes CUDA's context, which stays as long as the process
-    closed, alive = [memory_held()], []
+    closed, alive = [Cards().held()], []
     for _ in range(3):
         engine = open_engine(model)
         vllm = weakref.ref(engine._dispatcher.core.engine)
         asyncio.run(engine.generate(Request(prompt=SHORT, sampling=Sampling(max_tokens=4))))
-        opened = memory_held()
+        opened = Cards().held()
         engine.close()
         del engine
         gc.collect()
         alive.append(vllm() is not None)
-        closed.append(memory_held())
+        closed.append(Cards().held())
     whose = 0 if opened[0] else 1
     figures = {
         "mib_of": ("this process", "everybody")[whose],
@@ -219,14 +219,14 @@ def process(model: str) -> Finding:
         await engine.forget_prefixes()
         return [answer.text for answer in answers], scored
 
-    seen, opened, held = [], [], [memory_held()[1]]
+    seen, opened, held = [], [], [Cards().held()[1]]
     for own in (False, True, True):
         begun = time.perf_counter()
         with closing(open_engine(model, dtype="float32", process=own)) as engine:
             opened.append(time.perf_counter() - begun)
             seen.append(asyncio.run(look(engine)))
             figures = describe(engine)
-        held.append(memory_held()[1])
+        held.append(Cards().held()[1])
     (answers, scored), *others = seen
     gaps = [apart(scored, more) for _, more in others]
     figures |= {"seconds_to_open": opened, "nats_apart": gaps, "mib_of_everybody_closed": held}

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from llm_base.files import write_durably
 from llm_planning.gpu_check.asked import (
-    Card,
     answers_match,
     bare,
     pictures_are_read,
@@ -37,6 +36,7 @@ from llm_planning.model_configs import find_config
 from llm_serving.errors import KvCacheMemoryError
 from llm_serving.vllm_arguments import GIB, on_gpu
 from llm_serving.vllm_engine import VllmEngine
+from llm_serving.vllm_stats import Cards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -94,9 +94,9 @@ def scores_7b(model: str) -> Iterator[Finding]:  # noqa: ARG001
     sizes = (SEVEN_BILLION if on_gpu() else TINY).without_images()
     config = _configured(_SEVEN_B, sizes, images_per_prompt=0, max_pixels=None, eager=True)
     with closing(_opened(config)) as engine:
-        card = Card()
+        cards = Cards()
         yield _found("scores", lambda: scores_agree(engine))
-        yield _found("scoring speed", lambda: scoring_speed(engine, card, repeats=_repeats()))
+        yield _found("scoring speed", lambda: scoring_speed(engine, cards, repeats=_repeats()))
 
 
 def _configured(name: str, sizes: Sizes, **changes: Any) -> EngineConfig:  # noqa: ANN401
@@ -143,13 +143,13 @@ def _everything(config: EngineConfig) -> Iterator[Finding]:
         return
     seconds = time.perf_counter() - begun
     with closing(engine):
-        card = Card()
+        cards = Cards()
         asked: list[Request] = []
-        figures = {"seconds": seconds, "gib_free": card.free_gib()}
+        figures = {"seconds": seconds, "gib_free": cards.free_gib()}
         yield _found("opened", lambda: tokens_differ(engine, figures))
 
         async def plans() -> Finding:
-            finding, requests = await planned(engine, card, plans=64 if on_gpu() else _FEW)
+            finding, requests = await planned(engine, cards, plans=64 if on_gpu() else _FEW)
             asked.extend(requests)
             return finding
 
@@ -157,7 +157,7 @@ def _everything(config: EngineConfig) -> Iterator[Finding]:
             figures = {}
             for limit in (256, 64, 1) if on_gpu() else (_FEW,):
                 some = (asked * 4)[: 4 * limit]
-                figures[f"{limit} at most"] = await bare(engine, card, some, limit=limit)
+                figures[f"{limit} at most"] = await bare(engine, cards, some, limit=limit)
             return Finding(None, figures)
 
         parts: dict[str, Callable[[], Coroutine[Any, Any, Finding]]] = {
@@ -167,14 +167,14 @@ def _everything(config: EngineConfig) -> Iterator[Finding]:
             "prefix cache": lambda: prefix_cache_changes_nothing(
                 engine, [request.prompt for request in asked] or states()
             ),
-            "scoring speed": lambda: scoring_speed(engine, card, repeats=_repeats()),
+            "scoring speed": lambda: scoring_speed(engine, cards, repeats=_repeats()),
             "requests in flight": speeds,
         }
         if config.images_per_prompt:
             parts["pictures"] = lambda: pictures_are_read(engine)
         for about, part in parts.items():
             yield _found(about, part)
-    yield Finding(True, {"gib_free": card.free_gib()}, about="closed")
+    yield Finding(True, {"gib_free": cards.free_gib()}, about="closed")
 
 
 def _found(about: str, part: Callable[[], Coroutine[Any, Any, Finding]]) -> Finding:

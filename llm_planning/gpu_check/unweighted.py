@@ -159,7 +159,7 @@ def spread_weights(worker: Any) -> None:  # noqa: ANN401 - a worker of vLLM's
 
     vLLM draws them within 0.001: then all tokens are equally probable, and a score of the wrong
     token is as good as the right one. Logits get a standard deviation of 1, norms included: in
-    bfloat16 the tokens of 30 layers are 0.02 nats off then, with 2 they are 0.16 (computed in torch).
+    bfloat16 the tokens of 30 layers are 0.02 nats off then, with 2 they are 0.16 (by torch).
     """
     reach = math.sqrt(3 / math.sqrt(worker.model_config.get_hidden_size()))
     for weights in worker.model_runner.model.parameters():

@@ -32,8 +32,9 @@ from llm_planning.gpu_check.report import (
     run_checks,
 )
 from llm_planning.gpu_check.unweighted import TINY, package_words
-from llm_serving import gpu_sharing
-from llm_serving.vllm_arguments import GIB
+from llm_serving import gpu_sharing, vllm_stats
+from llm_serving.vllm_arguments import GIB, on_gpu
+from llm_serving.vllm_stats import Cards
 
 VISION = Path(__file__).parents[1] / "serving" / "vision"
 KEPT_APART = Path(sys.prefix) / "vision"
@@ -386,6 +387,25 @@ def test_the_command_ends_by_what_the_steps_found(monkeypatch, tmp_path):
     assert "    no driver\n" in result.stdout
     chosen = {key: given[key] for key in ("names", "minutes", "limit", "model")}
     assert chosen == {"names": ["machine"], "minutes": 9, "limit": 100, "model": "random"}
+
+
+@pytest.mark.skipif(on_gpu(), reason="there are cards")
+def test_cards_are_watched_by_the_busiest_of_them(monkeypatch):
+    monkeypatch.setattr(vllm_stats, "EVERY", 0.001)
+    cards = Cards()  # without a GPU there is none
+    with cards.watched() as looks:
+        pass
+    assert (looks, cards.free_gib(), cards.held()) == ([], None, (0.0, 0.0))
+    cards._handles = [3, 5]
+    cards._nvml = SimpleNamespace(
+        nvmlDeviceGetUtilizationRates=lambda card: SimpleNamespace(gpu=10 * card),
+        nvmlDeviceGetMemoryInfo=lambda card: SimpleNamespace(free=card * GIB),
+    )
+    with cards.watched() as looks:
+        while not looks:
+            time.sleep(0.001)
+    assert set(looks) == {0.5}
+    assert cards.free_gib() == 3
 
 
 def test_words_of_a_model_without_weights_come_from_this_package(tmp_path):
