@@ -108,7 +108,8 @@ class StepStats:
 def memory_held() -> tuple[float, float]:
     """MiB in use of all cards: by this process, as far as the driver names it, and by anybody.
 
-    An engine core in a process of its own belongs to this one. Both are 0 without a GPU. NVML is read by the copy that vLLM brings.
+    An engine core in a process of its own belongs to this one. Both are 0 without a GPU. NVML is
+    read by the copy that vLLM brings.
     """
     if not on_gpu():
         return 0.0, 0.0
