@@ -1,4 +1,4 @@
-"""What vLLM reports after every step: its load, prefix cache, preemptions; the driver's of cards."""
+"""What vLLM reports after every step: load, prefix cache, preemptions; what cards report."""
 
 from __future__ import annotations
 
