@@ -366,7 +366,7 @@ async def scoring_speed(engine: VllmEngine, cards: Cards, *, repeats: int) -> Fi
         seconds, computed = await fastest(score)
     reading, tokens = await fastest(read, computed)
     figures = {
-        "way": engine.fast_scores.__name__,
+        "way": getattr(engine.fast_scores, "__name__", "way"),
         "ms_per_state": 1e3 * seconds / len(prompts),
         "actions": len(CHOICES),
         "computed": computed,

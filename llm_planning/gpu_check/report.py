@@ -223,7 +223,7 @@ class _Running:
     def outcome(self, seconds: float, *, cut: bool) -> Outcome:
         """Runs it for so long at most; `cut` where the time for all steps is up then."""
         step = STEPS[self.name]
-        environment = _LOGGING | step.environment
+        environment = _LOGGING | dict(step.environment)
         if step.script:
             script = _FOLDER / f"{step.script}.py"
             if not script.is_file():
