@@ -109,6 +109,29 @@ def test_a_check_that_dies_or_hangs_ends_no_other(stand_in, tmp_path):
     assert [outcome["verdict"] for outcome in kept] == list(verdicts.values())
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "recorded"),
+    [
+        ({"opens": "right", "process": "right", "kernel": "not run"}, [True]),
+        ({"opens": "wrong", "process": "right"}, [False]),
+        ({"opens": "right", "process": "failed"}, [False]),
+        ({"process": "not run"}, [False]),
+        ({"opens": "right"}, []),
+    ],
+)
+def test_a_gpu_passes_where_its_process_is_right_and_nothing_is_wrong(
+    monkeypatch, verdicts, recorded
+):
+    seen = []
+    monkeypatch.setattr(report, "remember_check", lambda *, passed: seen.append(passed))
+    outcomes = [report.Outcome(name=name, verdict=verdict) for name, verdict in verdicts.items()]
+    report.remember(outcomes)
+    assert seen == [], "a CPU needs no record"
+    monkeypatch.setattr(report, "on_gpu", lambda: True)
+    report.remember(outcomes)
+    assert seen == recorded
+
+
 def test_answers_come_before_speed():
     quick, whole = names_of_checks(quick=True), names_of_checks(quick=False)
     assert whole == [*quick, *(f"benchmark-{name}" for name in BENCHMARKS)]
@@ -222,7 +245,9 @@ def test_impossible_options_are_told_before_anything_runs(tmp_path, options, fau
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("runner", "name"), [("V1", "scores-preempted"), ("V2", "constrained")])
+@pytest.mark.parametrize(
+    ("runner", "name"), [("V1", "scores-preempted"), ("V2", "constrained"), ("V2", "process")]
+)
 def test_the_checks_run_on_both_model_runners(tiny, runner, name):
     on_cpu = (sys.executable, str(RUNNERS / "on_cpu.py"), runner, "async")
     (outcome,) = run_checks([name], model=tiny, limit=250, notify=print, python=on_cpu)
@@ -233,6 +258,10 @@ def test_the_checks_run_on_both_model_runners(tiny, runner, name):
         assert outcome.figures["preempted"] > 0
         assert outcome.figures["nats_apart"] < 1e-4
         assert len(outcome.figures["gaps"]) == 7
+    elif name == "process":
+        assert outcome.figures["process"] == "its own"
+        assert outcome.figures["scheduling"] == "asynchronous"
+        assert outcome.figures["nats_apart"] < 1e-4
     else:
         assert 0 < outcome.figures["ms_of_masks_per_step"] < outcome.figures["ms_per_step"]
 
