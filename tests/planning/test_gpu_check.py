@@ -434,7 +434,9 @@ def test_what_was_compiled_is_packed_whole(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("runner", "name"), [("V1", "scores-preempted"), ("V2", "constrained")])
+@pytest.mark.parametrize(
+    ("runner", "name"), [("V1", "scores-preempted"), ("V2", "constrained"), ("V2", "process")]
+)
 def test_the_checks_run_on_both_model_runners(tiny, tmp_path, runner, name):
     on_cpu = (sys.executable, str(RUNNERS / "on_cpu.py"), runner, "async")
     (outcome,) = run_checks(
@@ -447,6 +449,10 @@ def test_the_checks_run_on_both_model_runners(tiny, tmp_path, runner, name):
         assert outcome.figures["preempted"] > 0
         assert outcome.figures["nats_apart"] < 1e-4
         assert len(outcome.figures["gaps"]) == 7
+    elif name == "process":
+        assert outcome.figures["process"] == "its own"
+        assert outcome.figures["scheduling"] == "asynchronous"
+        assert outcome.figures["nats_apart"] < 1e-4
     else:
         assert 0 < outcome.figures["ms_of_masks_per_step"] < outcome.figures["ms_per_step"]
 

@@ -16,6 +16,7 @@ from llm_serving.config import EngineConfig
 from llm_serving.engine import draw
 from llm_serving.errors import (
     EngineConfigError,
+    EngineStoppedError,
     KvCacheMemoryError,
     PromptTooLongError,
     RequestFailedError,
@@ -394,11 +395,13 @@ async def test_a_text_model_refuses_images(engine):
         engine.encode((Message("user", "What is this?", (Image(b""),)),))
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("served")
 def test_nothing_listens_beyond_this_machine():
+    this = psutil.Process()
     listening = {
         connection.laddr.ip
-        for connection in psutil.Process().net_connections(kind="inet")
+        for process in (this, *this.children())
+        for connection in process.net_connections(kind="inet")
         if connection.status == psutil.CONN_LISTEN
     }
     assert listening <= {"127.0.0.1", "::1"}
@@ -428,3 +431,30 @@ def test_an_engine_that_fails_late_holds_nothing(monkeypatch):
     with pytest.raises(EngineConfigError, match="an unknown kind of tokenizer"):
         VllmEngine(EngineConfig(model="smollm2-135m-instruct", context=512, kv_cache_gib=0.1))
     assert before == vllm_adapter._LIVE
+
+
+@pytest.mark.slow
+async def test_everybody_hears_of_a_core_that_is_killed(served):
+    """The last test of this file: the engine does not answer any more."""
+    core = served._dispatcher.core
+    if core.takes_turns:
+        pytest.skip("a core in this process takes the test along")
+    prompt = served.encode("Once upon a time")
+    endless = vllm_adapter.sampling_params(
+        temperature=1.0, top_p=1.0, max_tokens=3000, seed=None, stop=(), regex=None, ends=()
+    )
+    endless.ignore_eos = True
+    job = vllm_adapter.VllmJob(prompt.token_ids, (), endless)
+    waiting = [asyncio.create_task(served.submit(job)) for _ in range(3)]
+    async with asyncio.timeout(60):
+        while served.load().running < 3:  # noqa: ASYNC110 - vLLM has no event to wait for
+            await asyncio.sleep(0.01)
+        core._process.kill()
+        heard = await asyncio.gather(*waiting, return_exceptions=True)
+        for late in (served.submit(job), served.forget_prefixes()):
+            heard += await asyncio.gather(late, return_exceptions=True)
+    assert {type(error) for error in heard} == {EngineStoppedError}
+    assert {str(error) for error in heard} == {
+        f"the engine died: its process {core._process.pid} ended by SIGKILL, as the system ends "
+        "one where memory runs out"
+    }
