@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from llm_kernels.vectors import Floats, Indices
+
 # Replays of a sample, and how long all samples of one arm may take.
 BURST, SAMPLING = 8, 0.4
 DEVICE = "cuda"
@@ -305,30 +307,53 @@ def measure(case: Case, before: Callable[[Tensor, Tensor, Tensor, int], Any] | N
             row.notes[name] = str(error).partition("\n")[0][:60]
         torch.cuda.empty_cache()
     for backend, search in searches.items():
-        with suppress(torch.OutOfMemoryError):
-            row.search[backend] = whole_seconds(
-                lambda index, run=search: run(units, *case.turn(index), case.size.k)
-            )
+        run = partial(whole_search, search, case, units)
+        try:
+            scores, rows = (torch.from_numpy(side).to(exact.device) for side in run(0))
+            off = deviation(case, (scores, rows), exact)
+            if off <= tolerance(case):
+                row.search[backend] = whole_seconds(run)
+            else:
+                row.notes[f"{backend}, whole"] = f"answers differ by {off:.2g}"
+        except RuntimeError as error:  # out of memory, for one
+            row.notes[f"{backend}, whole"] = str(error).partition("\n")[0][:60]
     return row
 
 
 def time_arm(name: str, run: Callable[[int], Any], case: Case, row: Row, exact: Tensor) -> None:
     """Adds what one arm takes to a row, if its answers are right."""
     off = deviation(case, answer_of(run(0), case), exact)
-    dtype = str(case.corpora.rows[0].dtype).removeprefix("torch.")
-    if not off <= (INEXACT if name in {TORCH, FAISS} else TOLERANCE[dtype]):
+    if not off <= (INEXACT if name in {TORCH, FAISS} else tolerance(case)):
         row.notes[name] = f"answers differ by {off:.2g}"
         return
     row.python[name] = python_seconds(run)
     calls = len(case.corpora)
-    if name != FAISS:  # it has streams of its own
-        try:
-            row.device[name] = device_seconds(replayed(run, calls)) / calls
-        except RuntimeError as error:
-            row.notes[name] = f"no graph, {str(error).partition(chr(10))[0][:40]}"
-        else:
-            return
-    row.device[name] = device_seconds(lambda: [run(index) for index in range(calls)]) / calls
+
+    def called() -> None:
+        for index in range(calls):
+            run(index)
+
+    if name == FAISS:  # it has streams of its own
+        row.device[name] = device_seconds(called) / calls
+        return
+    try:
+        row.device[name] = device_seconds(replayed(run, calls)) / calls
+    except RuntimeError as error:
+        taken = device_seconds(called) / calls
+        reason = str(error).partition("\n")[0][:40]
+        row.notes[name] = f"with Python {taken * 1e3:.3f} ms, no graph: {reason}"
+
+
+def whole_search(
+    search: Callable[..., tuple[Floats, Indices]], case: Case, units: Floats, index: int
+) -> tuple[Floats, Indices]:
+    """The answer on the host to queries on the host."""
+    return search(units, *case.turn(index), case.size.k)
+
+
+def tolerance(case: Case) -> float:
+    """Of an exact score."""
+    return TOLERANCE[str(case.corpora.rows[0].dtype).removeprefix("torch.")]
 
 
 def whole_searches() -> dict[str, Callable[..., Any]]:
@@ -415,6 +440,7 @@ def card(rows: Sequence[Row], dtype: str) -> Card:
                 seconds=row.search,
             )
             for row in rows
+            if row.search
         ),
     )
 
