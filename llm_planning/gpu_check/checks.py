@@ -60,14 +60,17 @@ def main() -> None:
     What libraries print goes to standard error.
     """
     name, model, out = sys.argv[1:4]
-    if model == RANDOM:
-        model = str(folder_of(replace(SMOLLM2, written=True)))
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    found = pack_caches(Path(out)) if name == PACKING else CHECKS[name](model)
+    found = pack_caches(Path(out)) if name == PACKING else CHECKS[name](made(model))
     for finding in [found] if isinstance(found, Finding) else found:
         lines.write(json.dumps(asdict(finding)) + "\n")
         lines.flush()
+
+
+def made(model: str) -> str:
+    """The model, or the folder of the one that is made on the spot."""
+    return str(folder_of(replace(SMOLLM2, written=True))) if model == RANDOM else model
 
 
 def opens(model: str, *, eager: bool = False) -> Finding:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import tarfile
-import tempfile
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -189,26 +189,24 @@ def _repeats() -> int:
     return 4 if on_gpu() else 1
 
 
-def pack_caches(out: Path) -> Finding:
+def pack_caches(out: Path) -> Iterator[Finding]:
     """Packs what vLLM and Triton have compiled, so that it can be carried to the next machine.
 
     Unpacked into the same home folder, with models at the same paths, nothing is compiled again.
     """
-    figures: dict[str, Any] = {}
     for name, (variable, usual, below) in _CACHES.items():
         folder = Path(os.environ.get(variable) or os.path.expanduser(usual)) / below
         if not folder.is_dir():
+            yield Finding(None, reason=f"nothing was compiled in {folder}", about=name)
             continue
         begun = time.perf_counter()
-        with tempfile.TemporaryFile() as packed:
-            with tarfile.open(fileobj=packed, mode="w:xz", preset=1) as archive:
-                archive.add(folder, arcname=folder.name)
-            packed.seek(0)
-            content = packed.read()
-        write_durably(out / f"{name}.tar.xz", content)
-        figures[f"{name}.tar.xz"] = {
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
+            archive.add(folder, arcname=folder.name)
+        write_durably(out / f"{name}.tar.gz", packed.getvalue())
+        figures = {
             "of": str(folder),
-            "bytes": len(content),
+            "bytes": packed.tell(),
             "seconds": time.perf_counter() - begun,
         }
-    return Finding(None, figures, "" if figures else "nothing was compiled here")
+        yield Finding(True, figures, about=name)

@@ -104,7 +104,7 @@ STEPS: Mapping[str, Step] = {
         )
     },
     **{f"benchmark-{name}": Step(seconds=600, script=name) for name in BENCHMARKS},
-    PACKING: _check(PACKING, 30),
+    PACKING: _check(PACKING, 40),
 }
 """In the order of their worth; what is right comes before what is fast."""
 

@@ -183,7 +183,7 @@ def write_folder(folder: Path, sizes: Sizes) -> None:
         config, kind = LlamaConfig(**dict(sizes.text) | _ends(tokenizer)), LlamaForCausalLM
     tokenizer.save_pretrained(folder)
     if sizes.written:
-        kind(config).save_pretrained(folder)
+        kind(config).bfloat16().save_pretrained(folder)
         return
     config.architectures = [kind.__name__]
     config.save_pretrained(folder)
