@@ -124,6 +124,7 @@ def test_a_gpu_passes_where_its_process_is_right_and_nothing_is_wrong(
 ):
     seen = []
     monkeypatch.setattr(report, "remember_check", lambda *, passed: seen.append(passed))
+    monkeypatch.setattr(report, "on_gpu", lambda: False)
     outcomes = [report.Outcome(name=name, verdict=verdict) for name, verdict in verdicts.items()]
     report.remember(outcomes)
     assert seen == [], "a CPU needs no record"
