@@ -283,9 +283,13 @@ def test_benchmarks_import_their_neighbours_and_their_tables_are_kept(tmp_path, 
 )
 def test_a_gpu_that_has_passed_is_remembered(monkeypatch, verdicts, passed):
     kept = []
+    outcomes = [Outcome(name=name, verdict=verdict) for name, verdict in verdicts.items()]
+    monkeypatch.setattr(report, "remember_check", lambda *, passed: kept.append(passed))
+    monkeypatch.setattr(report, "on_gpu", lambda: False)
+    report.remember(outcomes)
+    assert kept == [], "a CPU needs no record"
     monkeypatch.setattr(report, "on_gpu", lambda: True)
-    monkeypatch.setattr(report, "remember_check", lambda **record: kept.append(record["passed"]))
-    report.remember([Outcome(name=name, verdict=verdict) for name, verdict in verdicts.items()])
+    report.remember(outcomes)
     assert kept == ([] if passed is None else [passed])
 
 
