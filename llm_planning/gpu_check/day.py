@@ -73,7 +73,7 @@ def engine_7b(model: str) -> Iterator[Finding]:  # noqa: ARG001 - another one
     try:
         config = _configured(_SEVEN_B, sizes)
     except ImportError as error:
-        reason = f"the image processor cannot be made: {error}"
+        reason = f"the image processor cannot be made: {str(error).strip().partition('. ')[0]}"
         yield Finding(None, reason=reason, about="pictures")
         sizes = sizes.without_images()
         config = _configured(_SEVEN_B, sizes, images_per_prompt=0, max_pixels=None)
