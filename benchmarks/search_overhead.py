@@ -373,6 +373,9 @@ class InstantCore:
         done, self._tickets = self._tickets, []
         return [(ticket, ANSWER) for ticket in done]
 
+    def wake(self) -> None:
+        """No step waits."""
+
     def close(self) -> None:
         """Nothing is held."""
 

@@ -1,30 +1,17 @@
-"""Checks of the machine itself, of the similarity kernels, and of room for a model of 7B."""
+"""Checks of the machine itself and of the similarity kernels."""
 
 from __future__ import annotations
 
-import asyncio
-import io
 import math
-import tempfile
-import time
-from contextlib import closing
-from itertools import pairwise, product
-from pathlib import Path
+from itertools import product
 from typing import TYPE_CHECKING
 
-from llm_planning.gpu_check.finding import Finding, NoEncoder, describe, set_vllm_arguments
-from llm_planning.gpu_check.unweighted import SEVEN_BILLION, TINY, write_folder
-from llm_serving.errors import KvCacheMemoryError
-from llm_serving.request import Image, Message, Request, Sampling
-from llm_serving.vllm_arguments import on_gpu
-from llm_serving.vllm_engine import VllmEngine
+from llm_planning.gpu_check.finding import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
-
-IMAGES = 4
 
 
 def machine(model: str) -> Finding:  # noqa: ARG001 - nothing is opened
@@ -92,69 +79,3 @@ def exactness(devices: Sequence[str], *, backend: str) -> Finding:
     wrong = {name: error for name, error in errors.items() if not error < 1e-5}
     reason = f"scores or rows are not those of float64: {wrong}" if wrong else ""
     return Finding(not wrong, {"largest_errors": errors}, reason)
-
-
-def vision_7b(model: str) -> Finding:  # noqa: ARG001 - another one
-    """Qwen2.5-VL-7B as it is configured, with random weights; a tiny one on a CPU.
-
-    Says how many tokens of KV cache there are, and how long questions about images take.
-    """
-    from llm_planning.model_configs import find_config
-
-    gpu = on_gpu()
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            write_folder(Path(folder), SEVEN_BILLION if gpu else TINY)
-        except ImportError as error:
-            return Finding(None, reason=f"the image processor cannot be made: {error}")
-        config = find_config("qwen2.5-vl-7b-instruct").model_copy(
-            update={"model": folder, "images_per_prompt": IMAGES} | ({} if gpu else _SMALL)
-        )
-        set_vllm_arguments(load_format="dummy")
-        try:
-            engine = VllmEngine(config, encoder=NoEncoder())  # type: ignore[arg-type]
-        except KvCacheMemoryError as error:
-            return Finding(None, reason=str(error))
-        with closing(engine):
-            return asyncio.run(_look(engine))
-
-
-_SMALL = {
-    "dtype": "float32",
-    "context": 2048,
-    "kv_cache_gib": 0.1,
-    "max_batch": 8,
-    "max_pixels": 64 * 28 * 28,
-}
-
-
-async def _look(engine: VllmEngine) -> Finding:
-    figures = describe(engine)
-    figures["kv_tokens"] = figures["blocks"] * figures["block_size"]
-    read: list[int] = []
-    for count in range(IMAGES + 1):
-        images = tuple(_picture(i) for i in range(count))
-        begun = time.perf_counter()
-        answer = await engine.generate(
-            Request(
-                prompt=(Message("user", "What do you see?", images),),
-                sampling=Sampling(max_tokens=8),
-            )
-        )
-        figures[f"{count} images"] = {
-            "seconds": time.perf_counter() - begun,
-            "prompt_tokens": answer.usage.prompt_tokens,
-        }
-        read.append(answer.usage.prompt_tokens)
-    right = all(more > less + 20 for less, more in pairwise(read))
-    return Finding(right, figures, "" if right else f"images are not read: {read} tokens")
-
-
-def _picture(shade: int) -> Image:
-    from PIL import Image as Pillow
-
-    file = io.BytesIO()
-    Pillow.linear_gradient("L").resize((640, 480)).point(
-        lambda value: (value + 40 * shade) % 256
-    ).save(file, format="PNG")
-    return Image(file.getvalue())

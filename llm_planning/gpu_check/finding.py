@@ -17,14 +17,16 @@ class Finding:
     """What a check found.
 
     Attributes:
-        right: None where it could not be looked at here.
+        right: None where it could not be looked at here, or where only its speed was.
         figures: by name.
         reason: why it is not right, or was not looked at.
+        about: what was asked, of a check that asks several things; "" otherwise.
     """
 
     right: bool | None
     figures: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
+    about: str = ""
 
 
 class NoEncoder:
@@ -42,7 +44,14 @@ def open_engine(model: str, **options: Any) -> VllmEngine:  # noqa: ANN401 - of 
 
 def open_engines(*models: str, **options: Any) -> list[VllmEngine]:  # noqa: ANN401
     """Small engines that share the GPU, as those of a run do."""
-    settings: dict[str, Any] = {"context": 512, "kv_cache_gib": 0.1, "max_batch": 80}
+    # A fixed cache: nothing is measured of the card, which others may use meanwhile.
+    cache_gib = 2 if on_gpu() else 0.1
+    settings: dict[str, Any] = {
+        "context": 512,
+        "kv_cache_gib": cache_gib,
+        "max_batch": 80,
+        "process": False,  # the checks look into the engine's core
+    }
     return [
         VllmEngine(place.config, encoder=NoEncoder(), beside=place.beside)  # type: ignore[arg-type]
         for place in share_gpus(
@@ -59,13 +68,14 @@ def many() -> int:
 def describe(engine: VllmEngine) -> dict[str, Any]:
     """How vLLM runs the model."""
     core = engine._dispatcher.core
-    inner = core.engine.engine_core.engine_core
+    vllm = core.engine.vllm_config
     return {
         "runner": core.runner,
-        "step": inner.step_fn.__name__,
+        "scheduling": "asynchronous" if vllm.scheduler_config.async_scheduling else "synchronous",
+        "process": "this one" if core.takes_turns else "its own",
         "dtype": core.dtype,
         "block_size": core.block_size,
-        "blocks": inner.vllm_config.cache_config.num_gpu_blocks,
+        "blocks": core.cache_tokens // core.block_size,
     }
 
 

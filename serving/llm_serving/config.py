@@ -36,12 +36,15 @@ class EngineConfig(BaseModel):
             only emulates bfloat16, which computes in float32.
         context: longest prompt plus answer, in tokens; None takes the model's own limit, or what
             the memory of the KV cache holds if that is less.
-        kv_cache_gib: memory of the KV cache on a CPU, in GiB.
+        kv_cache_gib: memory of the KV cache, in GiB, on each GPU. None takes 2 on a CPU, and what
+            `memory_share` leaves on a GPU. A fixed one lets engines start while others come and go:
+            nothing is measured of the card.
         kv_dtype: of the KV cache; "fp8" holds twice the tokens on a GPU, and changes
             log-probabilities.
         devices: the GPUs that hold the model, by their numbers in `CUDA_VISIBLE_DEVICES`. Several
             hold a part of every layer each (tensor parallel).
-        memory_share: share of a GPU's memory for weights and KV cache together. The environment
+        memory_share: share of a GPU's memory for weights and KV cache together, which must be free
+            at the start; beside a `kv_cache_gib` it says no more than that. The environment
             variable `LLM_PLANNING_MEMORY_SHARE` lowers it, and so do other models of the same run
             (`gpu_sharing`).
         block_size: tokens per block of the prefix cache; a prompt is shared in whole blocks. None
@@ -63,6 +66,9 @@ class EngineConfig(BaseModel):
         scoring: how exact log-probabilities of action strings are computed; "auto" takes the
             faster, "tail", if it agrees with "trie" on the first prompt that is scored.
         eager: run without compiled graphs: always so on a CPU; on a GPU, for a quick start.
+        process: whether vLLM's engine core has a process of its own, so that it steps while this
+            one plans. "auto" gives it one on a GPU where `gpu-check` has passed with this version
+            of vLLM, to a model that has its one GPU for itself; never on a CPU.
         seed: of the engine's own random numbers.
         adapters: name -> folder of a LoRA adapter in PEFT's format, or a bundled model that is made
             of one; requests ask for it by its name. On a GPU all of them are served at once, beside
@@ -89,7 +95,7 @@ class EngineConfig(BaseModel):
     model: str
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     context: Annotated[int, Field(ge=64)] | None = None
-    kv_cache_gib: Annotated[float, Field(gt=0)] = 2.0
+    kv_cache_gib: Annotated[float, Field(gt=0)] | None = None
     kv_dtype: Literal["auto", "fp8"] = "auto"
     devices: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9
@@ -103,6 +109,7 @@ class EngineConfig(BaseModel):
     structured_backend: StructuredBackend = "outlines"
     scoring: Literal["auto", "tail", "trie"] = "auto"
     eager: bool = False
+    process: Literal["auto", True, False] = "auto"
     seed: int = 0
     adapters: dict[_AdapterName, str] = Field(default_factory=dict)
     adapters_sha256: dict[str, str] = Field(default_factory=dict)

@@ -14,6 +14,7 @@ import itertools
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar, cast
@@ -32,7 +33,7 @@ CoreT = TypeVar("CoreT", bound="Core[Any, Any]")
 
 
 class Core(Protocol[Job_contra, Result_co]):
-    """What the stepping thread drives; called from that thread only."""
+    """What the stepping thread drives; called from that thread only, but for `wake`."""
 
     def add(self, ticket: int, job: Job_contra) -> None:
         """Takes a job into the running batch; raises if the job itself is unacceptable."""
@@ -44,6 +45,10 @@ class Core(Protocol[Job_contra, Result_co]):
 
     def step(self) -> Sequence[tuple[int, Result_co]]:
         """Advances every job in flight and returns the finished ones."""
+        ...
+
+    def wake(self) -> None:
+        """Ends a step that only waits, from any thread: there is a command."""
         ...
 
     def close(self) -> None:
@@ -62,8 +67,8 @@ class Activity:
     """What the stepping thread has done.
 
     Attributes:
-        steps: steps taken.
-        stepping_seconds: time spent inside them.
+        steps: steps taken; of an engine in a process of its own, how often its outputs were read.
+        stepping_seconds: time spent inside them, or waiting for such outputs and reading them.
         waiting_seconds: time without any job in flight.
         job_steps: jobs in flight, summed over steps.
     """
@@ -102,6 +107,7 @@ class Dispatcher(Generic[Job, Result, CoreT]):
         self._waiters: dict[int, _Waiter[Result]] = {}
         self._admission = threading.Lock()
         self._stopped: EngineStoppedError | None = None
+        self._waits = False
         ready: Future[CoreT] = Future()
         self._thread = threading.Thread(
             target=self._run, args=(make_core, ready), name=name, daemon=True
@@ -131,6 +137,8 @@ class Dispatcher(Generic[Job, Result, CoreT]):
             self._waiters[ticket] = _Waiter(loop, future)
             try:
                 core.add(ticket, job)
+            except EngineStoppedError:
+                raise  # all who wait hear of it, this caller too
             except Exception as error:  # the error goes to the job's caller
                 del self._waiters[ticket]
                 self._deliver([(_Waiter(loop, future), error)])
@@ -147,6 +155,8 @@ class Dispatcher(Generic[Job, Result, CoreT]):
         done: Future[Value] = Future()
 
         def run(core: CoreT) -> None:
+            if not done.set_running_or_notify_cancel():
+                return  # the caller is gone
             try:
                 done.set_result(work(core))
             except BaseException as error:  # carried to the caller
@@ -165,12 +175,20 @@ class Dispatcher(Generic[Job, Result, CoreT]):
         with self._admission:  # no command may enter after the queue was drained for the last time
             if self._stopped is not None:
                 raise EngineStoppedError(str(self._stopped)) from self._stopped
-            self._commands.put(command)
+            self._put(command)
 
     def _command_quietly(self, command: Callable[[CoreT], None] | None) -> None:
         with self._admission:
             if self._stopped is None:
-                self._commands.put(command)
+                self._put(command)
+
+    def _put(self, command: Callable[[CoreT], None] | None) -> None:
+        self._commands.put(command)
+        # The thread says that it waits before it looks for commands the last time. So it either
+        # finds this one there, or is woken.
+        if self._waits:
+            self._waits = False
+            self.core.wake()
 
     def _drop(self, core: CoreT, ticket: int) -> None:
         if self._waiters.pop(ticket, None) is not None:
@@ -187,7 +205,9 @@ class Dispatcher(Generic[Job, Result, CoreT]):
         reason = EngineStoppedError("the engine was closed")
         try:
             self._serve(core)
-        except BaseException as error:  # every waiter hears of it
+        except EngineStoppedError as error:  # every waiter hears of it
+            reason = error
+        except BaseException as error:
             reason = EngineStoppedError(f"the engine died: {type(error).__name__}: {error}")
             reason.__cause__ = error
         self._stop(reason)
@@ -203,6 +223,7 @@ class Dispatcher(Generic[Job, Result, CoreT]):
                 if command is None:
                     return
                 command(core)
+            self._waits = True
             while True:
                 try:
                     command = self._commands.get_nowait()
@@ -237,7 +258,8 @@ class Dispatcher(Generic[Job, Result, CoreT]):
             except Empty:
                 break
             if command is not None:
-                command(stopped)
+                with suppress(EngineStoppedError):  # whoever waits for it hears of it below
+                    command(stopped)
         failed = [(waiter, reason) for waiter in self._waiters.values()]
         self._waiters.clear()
         self._deliver(failed)

@@ -85,15 +85,16 @@ def place(
 ) -> list[Place]:
     """Divides each GPU that several models name.
 
-    Shares that fit together stay as they were configured. Otherwise each model gets its weights,
-    and of what is left a part in proportion to weights and `WORKING_BYTES`.
+    A model whose KV cache is fixed (`kv_cache_gib`) gets that, its weights and `WORKING_BYTES`, or
+    its configured share if that is less. Shares that fit together stay so. Otherwise each other
+    model gets its weights, and of what is left a part in proportion to weights and `WORKING_BYTES`.
 
     Args:
         weights: of each, in bytes.
         gpu_bytes: memory of the GPU with a number.
 
     Raises:
-        KvCacheMemoryError: the weights of the models of a GPU do not fit it together.
+        KvCacheMemoryError: weights and fixed KV caches of the models of a GPU exceed it together.
     """
     shares = [memory_share(config) for config in models]
     neighbours: list[set[int]] = [set() for _ in models]
@@ -105,19 +106,24 @@ def place(
             neighbours[number] |= {*here} - {number}
         total = gpu_bytes(gpu)
         room = min(TOGETHER, largest_share()) * total - (ENCODER_BYTES if gpu == 0 else 0)
-        if sum(memory_share(models[number]) for number in here) * total <= room:
-            continue
         held = {number: weights[number] / len(models[number].devices) for number in here}
+        fixed = [number for number in here if models[number].kv_cache_gib is not None]
+        for number in fixed:
+            held[number] += (models[number].kv_cache_gib or 0) * GIB + WORKING_BYTES
+            shares[number] = min(shares[number], math.ceil(1000 * held[number] / total) / 1000)
+        if sum(shares[number] for number in here) * total <= room:
+            continue
         spare = room - sum(held.values())
         if spare <= 0:
             sizes = [f"{models[number].model} {held[number] / GIB:.1f} GiB" for number in here]
             raise KvCacheMemoryError(
-                f"GPU {gpu} has {room / GIB:.1f} GiB for models, too little for the weights of "
-                f"{', '.join(sizes)} together: take smaller ones, or move one to another GPU "
-                "(`devices`)"
+                f"GPU {gpu} has {room / GIB:.1f} GiB for models, too little for the weights "
+                f"{'and the fixed KV caches ' if fixed else ''}of {', '.join(sizes)} together: "
+                "take smaller ones, or move one to another GPU (`devices`)"
             )
-        whole = sum(held.values()) + WORKING_BYTES * len(here)
-        for number in here:
+        growing = [number for number in here if number not in fixed]
+        whole = sum(held[number] + WORKING_BYTES for number in growing)
+        for number in growing:
             part = held[number] + spare * (held[number] + WORKING_BYTES) / whole
             shares[number] = min(shares[number], math.floor(1000 * part / total) / 1000)
     shared = [

@@ -3,8 +3,8 @@
 vLLM's own outlines backend asks the guide, after every token, for the list of all tokens that may
 follow (2 milliseconds in free text of a 49,152-token vocabulary, per request), although it needs
 only the mask; it lists the whole index before the first token, against a time limit; and it parses
-each request's regular expression again in Python to validate it. This backend takes its place
-before the first constrained request arrives.
+each request's regular expression again in Python to validate it. This backend takes its place, in
+whichever process an engine steps.
 
 vLLM is imported here: import this module only where an engine is opened.
 """
@@ -12,12 +12,12 @@ vLLM is imported here: import this module only where an engine is opened.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import torch
-from vllm.v1.structured_output import backend_outlines
+from vllm.v1.structured_output import StructuredOutputManager, backend_outlines
 from vllm.v1.structured_output.backend_types import (
     StructuredOutputBackend,
     StructuredOutputGrammar,
@@ -37,33 +37,40 @@ _KEPT_INDICES = 128
 _KEPT_VALIDATIONS = 1024
 
 
-def install(engine: Any, ends: Sequence[int]) -> None:  # noqa: ANN401 - vLLM's LLMEngine
-    """Answers an engine's constrained requests from `OutlinesIndex` from now on.
+_KEY = "llm_serving_ends"
+"""Of `additional_config`, which goes wherever an engine steps: the tokens that end answers."""
 
-    Args:
-        engine: an `LLMEngine` in this process, configured for the backend `outlines`, before its
-            first constrained request.
-        ends: the tokens that end an answer.
 
-    Raises:
-        UnsupportedEngineError: the engine runs in another process, or has chosen a backend.
+def answers_end_by(ends: Sequence[int]) -> dict[str, list[int]]:
+    """What makes `install` answer for an engine, as a part of its `additional_config`."""
+    return {_KEY: list(ends)}
+
+
+@cache
+def install() -> None:
+    """Answers constrained requests from `OutlinesIndex`, for engines that open in this process.
+
+    These are the engines whose `additional_config` has `answers_end_by`; any other one keeps
+    vLLM's own backends. A second call does nothing.
     """
-    core = getattr(engine.engine_core, "engine_core", None)
-    manager = getattr(core, "structured_output_manager", None)
-    if manager is None or manager.backend is not None:
-        raise UnsupportedEngineError(
-            "this engine's constrained answers cannot be taken over: open it in this process "
-            "(VLLM_ENABLE_V1_MULTIPROCESSING=0) and install before the first constrained request"
-        )
-    config = manager.vllm_config
-    size = config.model_config.get_vocab_size()
-    manager.backend = OutlinesAnswers(
-        config, tokenizer=manager.tokenizer, vocab_size=size, ends=tuple(ends)
+    begin = StructuredOutputManager.__init__
+
+    def begin_with_answers(manager: Any, vllm_config: Any) -> None:  # noqa: ANN401
+        begin(manager, vllm_config)
+        ends = vllm_config.additional_config.get(_KEY)
+        if ends is not None:
+            manager.backend = OutlinesAnswers(
+                vllm_config,
+                tokenizer=manager.tokenizer,
+                vocab_size=vllm_config.model_config.get_vocab_size(),
+                ends=tuple(ends),
+            )
+
+    StructuredOutputManager.__init__ = begin_with_answers
+    # A pure function that takes milliseconds for a long expression, called for each request.
+    backend_outlines.validate_regex_is_buildable = lru_cache(_KEPT_VALIDATIONS)(
+        backend_outlines.validate_regex_is_buildable
     )
-    validate = backend_outlines.validate_regex_is_buildable
-    if not hasattr(validate, "cache_info"):
-        # A pure function that takes milliseconds for a long expression, called for each request.
-        backend_outlines.validate_regex_is_buildable = lru_cache(_KEPT_VALIDATIONS)(validate)
 
 
 def token_vocabulary(

@@ -1,7 +1,7 @@
-"""The one module that knows vLLM, 0.26 to 0.33, whose `LLMEngine` is stepped in this process.
+"""vLLM, 0.26 to 0.33, behind the calls of a dispatcher: its `LLMEngine`, stepped in this process.
 
 vLLM is imported when an engine is opened: it reads its environment then. What an engine is told is
-in `vllm_arguments`.
+in `vllm_arguments`; how it is stepped in a process of its own, in `vllm_process`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class VllmResult:
 
 
 class VllmCore:
-    """vLLM's engine behind the four calls that a dispatcher makes.
+    """vLLM's engine in this process, behind the calls that a dispatcher makes.
 
     Args:
         path: folder of the weights.
@@ -91,6 +91,9 @@ class VllmCore:
         ends: the tokens that end an answer.
         beside: what else of this run holds memory of the same GPU, in words.
     """
+
+    takes_turns = True
+    """Whether engines beside it wait until its steps are over."""
 
     def __init__(
         self,
@@ -102,13 +105,12 @@ class VllmCore:
         beside: Sequence[str] = (),
     ) -> None:
         from vllm import EngineArgs, SamplingParams
-        from vllm.v1.engine.llm_engine import LLMEngine
 
         arguments = engine_arguments(
             config,
             path,
             ranks=[adapter.rank for adapter in adapters.values()],
-            beside=beside,
+            beside=beside if self.takes_turns else (),
             known=frozenset(field.name for field in dataclasses.fields(EngineArgs)),
         )
         self._loras = lora_requests(adapters)
@@ -120,20 +122,20 @@ class VllmCore:
                 _forget_gpus()
                 vllm_config = EngineArgs(**arguments).create_engine_config()
                 check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
-                self.engine = LLMEngine.from_vllm_config(
-                    vllm_config,
-                    stat_loggers=[self.stats.logger],
-                )
-                _LIVE.add(id(self))
-                for lora in self._loras.values():
-                    self.engine.add_lora(lora)
                 if config.structured_backend == "outlines":
                     from llm_serving import outlines_backend
 
-                    outlines_backend.install(self.engine, ends)
+                    outlines_backend.install()
+                    vllm_config.additional_config |= outlines_backend.answers_end_by(ends)
                 second = vllm_config.use_v2_model_runner
                 if not second:
-                    self.engine.collective_rpc(_skip_ranks)
+                    extension = f"{__name__}.{WithoutRanks.__qualname__}"
+                    vllm_config.parallel_config.worker_extension_cls = extension
+                self.engine = self._start(vllm_config)
+                for lora in self._loras.values():
+                    self.engine.add_lora(lora)
+                if not second:
+                    self.engine.collective_rpc(WithoutRanks.skip_ranks.__name__)
         except Exception as error:  # vLLM and the libraries below it raise any exception
             if self.engine is not None:
                 self.close()
@@ -149,6 +151,11 @@ class VllmCore:
         self.reads_branches = (
             second and "prompt_logprob_token_ids" in SamplingParams.__annotations__
         )
+
+    def _start(self, vllm_config: Any) -> Any:  # noqa: ANN401 - vLLM's `VllmConfig`, `LLMEngine`
+        engine = llm_engine(vllm_config, self.stats, multiprocess_mode=False)
+        _LIVE.add(id(self))
+        return engine
 
     def add(self, ticket: int, job: VllmJob) -> None:
         """Hands a job to vLLM's scheduler.
@@ -187,12 +194,19 @@ class VllmCore:
         if not outputs and not self.engine.engine_core.engine_core.scheduler.running:
             # All wait for constraints that are compiled in threads, which need Python's lock.
             time.sleep(_NAP)
+        return self._finished(outputs)
+
+    def _finished(self, outputs: Sequence[Any]) -> list[tuple[int, VllmResult]]:
+        """Those of vLLM's outputs that are whole answers."""
         results = [(int(each.request_id), _read(each)) for each in outputs if each.finished]
         for _, result in results:
             self.stats.prompt_tokens += result.prompt_tokens
             self.stats.cached_tokens += result.cached_tokens
             self.stats.written_tokens += len(result.token_ids)
         return results
+
+    def wake(self) -> None:
+        """Nothing: a step ends by itself here."""
 
     def close(self) -> None:
         """Shuts vLLM's executor down, and gives its memory back.
@@ -224,24 +238,44 @@ def _forget_gpus() -> None:
     interface._assigned_physical_gpu_ids = None
 
 
-def _skip_ranks(worker: Any) -> None:  # noqa: ANN401 - a worker of vLLM's
-    """Spares the prompts that are scored the rank of each of their tokens, which no answer says.
+def llm_engine(vllm_config: Any, stats: StepStats, *, multiprocess_mode: bool) -> Any:  # noqa: ANN401
+    """VLLM's `LLMEngine`, whose core steps in this process or in one of its own."""
+    from vllm.v1.engine.llm_engine import LLMEngine
+    from vllm.v1.executor import Executor
 
-    vLLM's model runner V1 counts it over the whole vocabulary.
-    """
-    import torch
-    from vllm.v1.outputs import LogprobsTensors
+    return LLMEngine(
+        vllm_config=vllm_config,
+        executor_class=Executor.get_class(vllm_config),
+        log_stats=True,
+        stat_loggers=[stats.logger()],
+        multiprocess_mode=multiprocess_mode,
+    )
 
-    gather = worker.model_runner.sampler.gather_logprobs
 
-    def gathered(logprobs: Any, count: int, token_ids: Any) -> Any:  # noqa: ANN401
-        if count:
-            return gather(logprobs, count, token_ids)
-        own = token_ids.unsqueeze(-1)
-        ranks = torch.zeros_like(token_ids)
-        return LogprobsTensors(own.to(torch.int32), logprobs.gather(-1, own), ranks)
+class WithoutRanks:
+    """What vLLM adds to its worker on the model runner V1, in whichever process that is."""
 
-    worker.model_runner.sampler.gather_logprobs = gathered
+    model_runner: Any
+
+    def skip_ranks(self) -> None:
+        """Spares prompts that are scored the rank of each of their tokens, which no answer says.
+
+        vLLM's model runner V1 counts it over the whole vocabulary.
+        """
+        import torch
+        from vllm.v1.outputs import LogprobsTensors
+
+        sampler = self.model_runner.sampler
+        gather = sampler.gather_logprobs
+
+        def gathered(logprobs: Any, count: int, token_ids: Any) -> Any:  # noqa: ANN401
+            if count:
+                return gather(logprobs, count, token_ids)
+            own = token_ids.unsqueeze(-1)
+            ranks = torch.zeros_like(token_ids)
+            return LogprobsTensors(own.to(torch.int32), logprobs.gather(-1, own), ranks)
+
+        sampler.gather_logprobs = gathered
 
 
 def lora_requests(adapters: Mapping[str, Adapter]) -> dict[str, Any]:

@@ -44,6 +44,9 @@ GPU_BLOCK = 16
 """Tokens of a block that attention kernels on a GPU take, and multiples of it."""
 
 CPU_BLOCK = 32
+CPU_CACHE_GIB = 2.0
+"""Of the KV cache, where the configuration says nothing."""
+
 _HELD = r"free memory on device|out of memory"
 _MEMORY = rf"KV cache|cache blocks|{_HELD}|(allocate|available|enough|insufficient) memory"
 """What vLLM and torch say when memory does not suffice."""
@@ -212,7 +215,7 @@ def engine_arguments(
     Args:
         path: folder of the weights.
         ranks: of the adapters that vLLM applies.
-        beside: what else of this run holds memory of the same GPU.
+        beside: engines of this process with which it shares a GPU, by turns.
         known: names that the installed vLLM's `EngineArgs` has.
 
     Raises:
@@ -251,7 +254,7 @@ def engine_arguments(
         _check_cpu(config)
         if config.context is not None:
             arguments["max_num_batched_tokens"] = max(config.max_batch_tokens, config.context)
-        arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * GIB)
+        arguments["kv_cache_memory_bytes"] = int(_cpu_cache_gib(config) * GIB)
     if ranks:
         arguments["enable_lora"] = True
         arguments["max_loras"] = len(ranks)
@@ -286,12 +289,18 @@ def _of_gpu(config: EngineConfig, beside: Sequence[str]) -> dict[str, Any]:
         "kv_cache_dtype": config.kv_dtype,
         "tensor_parallel_size": len(config.devices),
     }
+    if config.kv_cache_gib is not None:
+        arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * GIB)
     if config.devices != (0,):
         arguments["device_ids"] = list(config.devices)
     if beside:
         # A step would return with its batch still running beside the next engine's.
         arguments["async_scheduling"] = False
     return arguments
+
+
+def _cpu_cache_gib(config: EngineConfig) -> float:
+    return CPU_CACHE_GIB if config.kv_cache_gib is None else config.kv_cache_gib
 
 
 def _block_size(config: EngineConfig, *, gpu: bool) -> int:
@@ -334,11 +343,18 @@ def start_error(error: Exception, config: EngineConfig, beside: Sequence[str]) -
         return EngineConfigError(f"vLLM refused to serve {config.model}: {text}")
     if not on_gpu():
         return KvCacheMemoryError(
-            f"the KV cache does not fit (kv_cache_gib={config.kv_cache_gib}, context="
+            f"the KV cache does not fit (kv_cache_gib={_cpu_cache_gib(config)}, context="
             f"{config.context}): raise `kv_cache_gib`, or lower `context`. vLLM says: {text}"
         )
     if re.search(_HELD, text, re.IGNORECASE):
         fault, remedy = "is not free", "end what else runs there, or lower `memory_share`"
+        if config.kv_cache_gib is not None:
+            remedy += f" or `kv_cache_gib` ({config.kv_cache_gib:g})"
+    elif config.kv_cache_gib is not None:
+        fault = (
+            f"and kv_cache_gib={config.kv_cache_gib:g} are too small for context={config.context}"
+        )
+        remedy = "lower `context` or leave it out, or raise `kv_cache_gib`"
     elif "No available memory" in text:
         fault = "holds no KV cache besides the weights"
         remedy = "raise `memory_share`, or lower `max_batch_tokens` or `max_pixels`"

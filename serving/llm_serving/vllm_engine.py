@@ -41,8 +41,9 @@ from llm_serving.request import (
     Usage,
 )
 from llm_serving.scoring import branch_scores, next_token_logprobs, tail_scores, trie_scores
-from llm_serving.vllm_adapter import VllmCore, VllmJob, VllmResult, sampling_params
+from llm_serving.vllm_adapter import VllmJob, VllmResult, sampling_params
 from llm_serving.vllm_arguments import installed_version, on_gpu, prepare_environment
+from llm_serving.vllm_process import core_class
 from llm_serving.vllm_stats import EngineLoad, PrefixCacheStats
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from llm_serving.models import Adapter, ResolvedModel
     from llm_serving.request import Ability, Image, Prompt, Request, ScoreRequest
     from llm_serving.scoring import Scored, Submit, Tokens, Way
+    from llm_serving.vllm_adapter import VllmCore
 
 logger = logging.getLogger(__name__)
 
@@ -133,8 +135,9 @@ class VllmEngine:
         self.ends = self._chat.ends
         if self.config.structured_backend == "guidance":
             self._check_guidance(model.name)
+        core_of = core_class(self.config, beside=beside)
         self._dispatcher: Dispatcher[VllmJob, VllmResult, VllmCore] = Dispatcher(
-            lambda: VllmCore(
+            lambda: core_of(
                 self.config,
                 served.path,
                 {} if merged else adapters,
@@ -209,7 +212,7 @@ class VllmEngine:
 
     async def forget_prefixes(self) -> bool:
         """Empties the prefix cache; False if requests in flight still hold some of it."""
-        return await self._dispatcher.call(VllmCore.forget_prefixes)
+        return await self._dispatcher.call(lambda core: core.forget_prefixes())
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Applies the chat template and the tokenizer.

@@ -1,14 +1,22 @@
-"""What vLLM reports after every step: load of its batch, prefix cache, preemptions; memory held."""
+"""What vLLM reports after every step: load, prefix cache, preemptions; what cards report."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from llm_serving.vllm_arguments import on_gpu
+from llm_serving.vllm_arguments import GIB, on_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MEBIBYTE = 1 << 20
+EVERY = 0.1
+"""Seconds between two looks at the cards; the driver sums up a sixth of a second and more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +72,19 @@ class StepStats:
     cached_tokens: int = 0
     written_tokens: int = 0
 
-    def logger(self, vllm_config: Any, engine_index: int = 0) -> Any:  # noqa: ANN401, ARG002
-        """A stat logger for vLLM's own hook that writes here."""
-        from vllm.v1.metrics.loggers import StatLoggerBase
+    def logger(self) -> type:
+        """A class of vLLM's own loggers whose instances write here.
+
+        vLLM adds a `PrometheusStatLogger`, which costs 0.1 ms a step, unless one of those that it
+        is given is one.
+        """
+        from vllm.v1.metrics.loggers import PrometheusStatLogger
 
         stats = self
 
-        class StepLogger(StatLoggerBase):  # type: ignore[misc]
-            def __init__(self, *_: object) -> None:
-                pass
+        class StepLogger(PrometheusStatLogger):  # type: ignore[misc]
+            def __init__(self, *_: object, **__: object) -> None:
+                pass  # no metrics are registered
 
             def record(
                 self,
@@ -91,28 +103,60 @@ class StepStats:
                     stats.prefix_queries += scheduler_stats.prefix_cache_stats.queries
                     stats.prefix_hits += scheduler_stats.prefix_cache_stats.hits
 
+            def log(self) -> None:
+                pass
+
             def log_engine_initialized(self) -> None:
                 pass
 
-        return StepLogger()
+        return StepLogger
 
 
-def memory_held() -> tuple[float, float]:
-    """MiB in use of all cards: by this process, as far as the driver names it, and by anybody.
+class Cards:
+    """All cards, as NVIDIA's driver tells by the copy of NVML that vLLM brings; none on a CPU."""
 
-    Both are 0 without a GPU. NVML is read by the copy that vLLM brings.
-    """
-    if not on_gpu():
-        return 0.0, 0.0
-    from vllm.third_party import pynvml
+    def __init__(self) -> None:
+        self._handles: list[Any] = []
+        if on_gpu():
+            from vllm.third_party import pynvml
 
-    pynvml.nvmlInit()
-    cards = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    own = sum(
-        process.usedGpuMemory or 0
-        for card in cards
-        for process in pynvml.nvmlDeviceGetComputeRunningProcesses(card)
-        if process.pid == os.getpid()
-    )
-    everybody = sum(pynvml.nvmlDeviceGetMemoryInfo(card).used for card in cards)
-    return own / MEBIBYTE, everybody / MEBIBYTE
+            pynvml.nvmlInit()
+            count = pynvml.nvmlDeviceGetCount()
+            self._handles = [pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
+            self._nvml: Any = pynvml
+
+    def held(self) -> tuple[float, float]:
+        """MiB in use: by this process and its own, as far as the driver names them; by anybody."""
+        ours = {os.getpid(), *(child.pid for child in multiprocessing.active_children())}
+        own = sum(
+            process.usedGpuMemory or 0
+            for card in self._handles
+            for process in self._nvml.nvmlDeviceGetComputeRunningProcesses(card)
+            if process.pid in ours
+        )
+        everybody = sum(self._nvml.nvmlDeviceGetMemoryInfo(card).used for card in self._handles)
+        return own / MEBIBYTE, everybody / MEBIBYTE
+
+    def free_gib(self) -> float | None:
+        """The least memory that is free on one of them; None without any."""
+        free = [self._nvml.nvmlDeviceGetMemoryInfo(card).free for card in self._handles]
+        return min(free) / GIB if free else None
+
+    @contextmanager
+    def watched(self) -> Iterator[list[float]]:
+        """Shares of time in which the busiest worked, one for each look while this is open."""
+        looks: list[float] = []
+        over = threading.Event()
+
+        def look() -> None:
+            while self._handles and not over.wait(EVERY):
+                rates = map(self._nvml.nvmlDeviceGetUtilizationRates, self._handles)
+                looks.append(max(rate.gpu for rate in rates) / 100)
+
+        watching = threading.Thread(target=look, daemon=True)
+        watching.start()
+        try:
+            yield looks
+        finally:
+            over.set()
+            watching.join()

@@ -17,6 +17,7 @@ from llm_serving import outlines_backend  # noqa: E402
 from llm_serving.outlines_backend import (  # noqa: E402
     AnswerState,
     OutlinesAnswers,
+    answers_end_by,
     install,
     token_vocabulary,
 )
@@ -98,48 +99,60 @@ def test_the_vocabulary_is_read_without_special_tokens_and_ends():
     assert len(vocabulary.written_bytes) == 256
 
 
-def engine_with(backend):
-    model_config = SimpleNamespace(get_vocab_size=lambda: 300)
-    manager = SimpleNamespace(
-        backend=backend,
-        vllm_config=SimpleNamespace(model_config=model_config),
-        tokenizer=byte_level_tokenizer(),
+@pytest.fixture
+def taken_over(monkeypatch):
+    """VLLM's class for an engine's constraints, as `install` leaves it; undone at the end."""
+    for owner, name in (
+        (outlines_backend.StructuredOutputManager, "__init__"),
+        (outlines_backend.backend_outlines, "validate_regex_is_buildable"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    outlines_backend.install.cache_clear()
+    yield install
+    outlines_backend.install.cache_clear()
+
+
+def manager_of(additional_config):
+    """As an engine makes one while it opens."""
+    config = SimpleNamespace(
+        model_config=SimpleNamespace(get_vocab_size=lambda: 300),
+        additional_config=additional_config,
     )
-    core = SimpleNamespace(structured_output_manager=manager)
-    return SimpleNamespace(engine_core=SimpleNamespace(engine_core=core)), manager
+    return outlines_backend.StructuredOutputManager(config)
 
 
-def test_installing_takes_the_backend_over_and_remembers_validations(monkeypatch):
+def begin(manager, config):
+    manager.backend, manager.tokenizer = None, byte_level_tokenizer()
+
+
+def test_an_engine_gets_the_backend_while_it_opens_and_others_keep_their_own(
+    taken_over, monkeypatch
+):
     calls = []
+    monkeypatch.setattr(outlines_backend.StructuredOutputManager, "__init__", begin)
     monkeypatch.setattr(
         outlines_backend.backend_outlines, "validate_regex_is_buildable", calls.append
     )
-    engine, manager = engine_with(None)
-    install(engine, ends=(END,))
-    assert isinstance(manager.backend, OutlinesAnswers)
-    assert manager.backend.allocate_token_bitmask(4).shape == (4, 10)
+    for _ in range(2):
+        taken_over()
+    ours = manager_of(answers_end_by((END,))).backend
+    assert isinstance(ours, OutlinesAnswers)
+    assert ours.ends == (END,)
+    assert ours.allocate_token_bitmask(4).shape == (4, 10)
+    assert manager_of({}).backend is None
     for _ in range(3):
         outlines_backend.backend_outlines.validate_regex_is_buildable("a{1,3}")
     assert calls == ["a{1,3}"]
-    with pytest.raises(UnsupportedEngineError, match="before the first"):
-        install(engine, ends=(END,))
-    with pytest.raises(UnsupportedEngineError, match="in this process"):
-        install(SimpleNamespace(engine_core=SimpleNamespace()), ends=(END,))
 
 
-def test_an_expression_is_compiled_once_and_only_expressions_are_taken(monkeypatch):
-    engine, manager = engine_with(None)
-    monkeypatch.setattr(
-        outlines_backend.backend_outlines,
-        "validate_regex_is_buildable",
-        outlines_backend.backend_outlines.validate_regex_is_buildable,
-    )
-    ends = manager.tokenizer.convert_tokens_to_ids(["<end>", "<repo>"])
-    install(engine, ends)
+def test_an_expression_is_compiled_once_and_only_expressions_are_taken():
+    tokenizer = byte_level_tokenizer()
+    ends = tokenizer.convert_tokens_to_ids(["<end>", "<repo>"])
+    backend = OutlinesAnswers(None, tokenizer=tokenizer, vocab_size=300, ends=tuple(ends))
     regex = StructuredOutputOptions.REGEX
-    first, second = (manager.backend.compile_grammar(regex, "ab?", {1}) for _ in range(2))
+    first, second = (backend.compile_grammar(regex, "ab?", {1}) for _ in range(2))
     assert first._index is second._index
-    assert first.accept_tokens("r", [manager.tokenizer.convert_tokens_to_ids("ab")])
+    assert first.accept_tokens("r", [tokenizer.convert_tokens_to_ids("ab")])
     assert all(first.validate_tokens([end]) for end in ends)
     with pytest.raises(UnsupportedEngineError, match="JSON"):
-        manager.backend.compile_grammar(StructuredOutputOptions.JSON, "{}")
+        backend.compile_grammar(StructuredOutputOptions.JSON, "{}")

@@ -20,6 +20,7 @@ class CountdownCore:
         self.steps = 0
         self.threads = {threading.get_ident()}
         self.closed = False
+        self.woken = threading.Event()
 
     def add(self, ticket, job):
         self.threads.add(threading.get_ident())
@@ -46,15 +47,18 @@ class CountdownCore:
             del self.jobs[ticket]
         return [(ticket, beside) for ticket in done]
 
+    def wake(self):
+        self.woken.set()
+
     def close(self):
         self.closed = True
 
 
-def start(**options):
+def start(kind=CountdownCore, **options):
     cores = []
 
     def make():
-        cores.append(CountdownCore(**options))
+        cores.append(kind(**options))
         return cores[0]
 
     dispatcher = Dispatcher(make, name="test-step")
@@ -124,6 +128,57 @@ async def test_a_caller_that_leaves_as_the_core_dies_hangs_nobody():
     dispatcher.close()
 
 
+class WaitingCore(CountdownCore):
+    """Steps by itself elsewhere, and puts nothing out: a step waits until it is woken."""
+
+    def step(self):
+        assert self.woken.wait(10), "nothing wakes a step that waits"
+        self.woken.clear()
+        return []
+
+    def add(self, ticket, job):
+        if job == "the last straw":
+            raise EngineStoppedError("the core is gone")
+        super().add(ticket, job)
+
+
+async def test_a_step_that_waits_ends_for_every_command():
+    dispatcher, core = start(WaitingCore)
+
+    async def jobs_after(*_):
+        await asyncio.sleep(0)  # so that the tasks have begun
+        return await dispatcher.call(lambda core: len(core.jobs))
+
+    async with asyncio.timeout(8):
+        first = asyncio.create_task(dispatcher.submit(10_000))
+        assert await jobs_after(first) == 1
+        second = asyncio.create_task(dispatcher.submit(10_000))
+        assert await jobs_after(second) == 2
+        for task in (first, second):
+            task.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert await jobs_after() == 0
+        waiting = asyncio.create_task(dispatcher.submit(10_000))
+        assert await jobs_after(waiting) == 1
+        await asyncio.to_thread(dispatcher.close)
+        with pytest.raises(EngineStoppedError):
+            await waiting
+    assert core.closed
+
+
+async def test_a_core_that_is_gone_as_a_job_comes_fails_every_caller_with_its_reason():
+    dispatcher, core = start(WaitingCore)
+    waiting = asyncio.create_task(dispatcher.submit(10_000))
+    outcomes = await asyncio.wait_for(
+        asyncio.gather(waiting, dispatcher.submit("the last straw"), return_exceptions=True), 8
+    )
+    assert [str(outcome) for outcome in outcomes] == ["the core is gone"] * 2
+    with pytest.raises(EngineStoppedError, match="the core is gone"):
+        await dispatcher.submit(1)
+    dispatcher.close()
+    assert core.closed
+
+
 async def test_closing_fails_waiting_callers():
     dispatcher, _ = start()
     waiting = [asyncio.create_task(dispatcher.submit(1_000_000)) for _ in range(3)]
@@ -171,6 +226,22 @@ async def test_calls_run_between_steps_on_the_stepping_thread():
     assert ident in core.threads
     with pytest.raises(ZeroDivisionError):
         await dispatcher.call(lambda _: 1 / 0)
+    dispatcher.close()
+
+
+async def test_a_call_whose_caller_is_gone_hurts_nobody():
+    dispatcher, core = start(pace=0.2)
+    job = asyncio.create_task(dispatcher.submit(2))
+    await asyncio.sleep(0.1)
+    calls = [
+        asyncio.create_task(dispatcher.call(lambda core: core.aborted.append("called")))
+        for _ in range(2)
+    ]
+    await asyncio.sleep(0)
+    calls[0].cancel()
+    assert await calls[1] is None
+    assert await job == 1
+    assert core.aborted == ["called"]
     dispatcher.close()
 
 

@@ -56,6 +56,23 @@ def test_shares_that_fit_are_left_as_they_were_configured():
     )
 
 
+def test_a_fixed_kv_cache_is_a_share_of_its_own_and_the_rest_is_divided():
+    fixed, other = shares([config("fixed", kv_cache_gib=24), config("other")], [SEVEN, SMALL])
+    assert fixed == pytest.approx((15.4 + 24 + 2) / 80, abs=0.001)
+    assert fixed + other == pytest.approx(0.9 - 1 / 80, abs=0.002)
+    both = [config("a", kv_cache_gib=2), config("b", kv_cache_gib=2)]
+    assert shares(both, [SMALL] * 2) == [pytest.approx(4.25 / 80, abs=0.001)] * 2
+    with pytest.raises(
+        KvCacheMemoryError, match=r"the fixed KV caches of a 41\.4 GiB, b 41\.4 GiB"
+    ):
+        shares([config("a", kv_cache_gib=24), config("b", kv_cache_gib=24)], [SEVEN] * 2)
+
+
+def test_a_share_below_a_fixed_kv_cache_s_need_stays():
+    models = [config("a", kv_cache_gib=24, memory_share=0.3), config("b", memory_share=0.3)]
+    assert shares(models, [SEVEN, SMALL]) == [0.3, 0.3]
+
+
 def test_the_environment_lowers_the_whole(monkeypatch):
     monkeypatch.setenv(SHARE_VARIABLE, "0.15")
     assert sum(shares([config("a"), config("b")], [SMALL] * 2)) <= 0.15 - 1 / 80

@@ -108,6 +108,30 @@ def test_keys_of_a_gpu_become_arguments(gpu):
     assert arguments_of(dtype="auto")["dtype"] == "auto"
 
 
+SMALL = sorted((ROOT / "configs" / "models").glob("smollm2-*.yaml"))
+
+
+@pytest.mark.parametrize("file", SMALL, ids=[file.stem for file in SMALL])
+def test_small_models_take_2_gib_on_a_cpu_and_the_memory_share_on_a_gpu(file, cpu, monkeypatch):
+    config = load_config(file)
+
+    def told():
+        return engine_arguments(config, Path("x"), known=KNOWN)
+
+    assert told()["kv_cache_memory_bytes"] == 2 << 30
+    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: True)
+    monkeypatch.setattr(vllm_arguments, "check_devices", lambda config: None)
+    assert "kv_cache_memory_bytes" not in told()
+
+
+def test_a_kv_cache_that_is_written_binds_on_both(gpu, monkeypatch):
+    fixed = arguments_of(kv_cache_gib=24, memory_share=0.5)
+    assert fixed["kv_cache_memory_bytes"] == 24 << 30
+    assert fixed["gpu_memory_utilization"] == 0.5  # so much must be free
+    monkeypatch.setattr(vllm_arguments, "on_gpu", lambda: False)
+    assert arguments_of(kv_cache_gib=0.5)["kv_cache_memory_bytes"] == 1 << 29
+
+
 def test_an_argument_that_this_vllm_lacks_is_named(gpu):
     config = EngineConfig(model=MODEL, devices=(1,))
     with pytest.raises(EngineConfigError, match="has no engine argument device_ids"):
@@ -272,6 +296,23 @@ def test_memory_of_a_gpu_that_does_not_suffice(gpu, cause, fault, remedy):
     shared = str(start_error(ValueError(cause), config, beside))
     assert f"{fault}, beside other (0.20 of GPU 0), the encoder (at most 1.0 GiB): " in shared
     assert "or move a model to another GPU (`devices`)" in shared
+
+
+@pytest.mark.parametrize(
+    ("cause", "fault"),
+    [
+        (HELD, "is not free: end what else runs there, or lower `memory_share` or `kv_cache_gib` "),
+        (
+            TOO_LONG,
+            "and kv_cache_gib=0.5 are too small for context=32768: lower `context` or leave",
+        ),
+    ],
+)
+def test_a_fixed_kv_cache_of_a_gpu_that_does_not_suffice(gpu, cause, fault):
+    config = EngineConfig(model=MODEL, context=32_768, kv_cache_gib=0.5)
+    error = start_error(ValueError(cause), config, ())
+    assert isinstance(error, KvCacheMemoryError)
+    assert f"memory_share=0.9 of the GPU for {MODEL} {fault}" in str(error)
 
 
 def test_memory_of_a_cpu_that_does_not_suffice(cpu):

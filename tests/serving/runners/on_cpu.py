@@ -62,6 +62,20 @@ def take(runner, scheduling):
         return config
 
     EngineArgs.create_engine_config = configure_as_on_a_gpu
+    import on_cpu
+
+    from llm_serving import vllm_process
+
+    vllm_process.run = on_cpu.run_taken
+
+
+def run_taken(*arguments):
+    """What runs in the process of an engine core: it takes the same."""
+    runner = "V2" if os.environ["VLLM_USE_V2_MODEL_RUNNER"] == "1" else "V1"
+    take(runner, os.environ[SCHEDULING])
+    from llm_serving.vllm_core_process import run
+
+    run(*arguments)
 
 
 if __name__ == "__main__":
