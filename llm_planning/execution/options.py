@@ -416,7 +416,7 @@ def approach(domain: Any, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noq
     return actions
 
 
-def alone(_: object, question: PolicyQuestion[S, A]) -> Sequence[A]:
+def alone(domain: object, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noqa: ARG001 - as `approach`
     """The option itself, in every policy: what it lacks stays lacking."""
     return (question.option,)
 
