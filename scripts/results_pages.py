@@ -74,14 +74,20 @@ if TYPE_CHECKING:
     from llm_planning.experiments.statistics import Estimate
 
 
+UNCOMMITTED = "from a tree with changes that were not committed"
+
+
 @cache
 def exported(*names: str, paper: str, table: str) -> Source:
     """Measures a table from exports, without the rows and columns that have no runs in them."""
     runs = read_runs(*(EXPORTS / f"{name}.parquet" for name in names))
     links = " and ".join(link(f"{name}.parquet") for name in names)
     part = _measured_part(report(find_paper(paper), table, runs))
+    dirty = sum(record.get("provenance.dirty") is True for record in runs.done)
+    which = "all" if dirty == len(runs.done) else f"{dirty}"
+    remark = f", {which} of them {UNCOMMITTED}" if dirty else ""
     return Source(
-        source=f"Measured from {links}: {len(runs.done)} runs.",
+        source=f"Measured from {links}: {len(runs.done)} runs{remark}.",
         heads=header(part),
         rows=_rows(part),
         differences=difference_table(part),

@@ -39,7 +39,7 @@ from llm_planning.roles.short import short_words
 from llm_serving.request import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from random import Random
 
     import numpy as np
@@ -129,8 +129,14 @@ class PlanRoles(Generic[S, A]):
             read=lambda _, answer: str(answer.answer),
         )
 
-    def code(self) -> RoleSpec[PolicyQuestion[S, A], Sequence[A] | str]:
-        """Writes π_ω, LLM_in-option. A model writes a program, rules name verbs."""
+    def code(
+        self, verbs: Callable[[Any, PolicyQuestion[S, A]], Sequence[A]] = approach
+    ) -> RoleSpec[PolicyQuestion[S, A], Sequence[A] | str]:
+        """Writes π_ω, LLM_in-option. A model writes a program, rules name verbs.
+
+        Args:
+            verbs: maps a domain and a question to the verbs that are right.
+        """
 
         def situation(question: PolicyQuestion[S, A]) -> tuple[Key, ...]:
             # Feedback makes each refinement another program, which has an error of its own.
@@ -148,7 +154,7 @@ class PlanRoles(Generic[S, A]):
             writes=lambda: CodeAnswer,
             read=lambda _, answer: str(answer.code),
             rule=Rule(
-                right=lambda question: approach(self.domain, question),
+                right=lambda question: verbs(self.domain, question),
                 wrong=wrong,
                 situation=situation,
             ),

@@ -25,6 +25,7 @@ RETRIEVED: Final = 5
 
 Layout: TypeAlias = Literal["cached", "paper"]
 Execution: TypeAlias = Literal["direct", "skills", "programs"]
+PlanExecution: TypeAlias = Execution | Literal["alone"]
 
 
 def _asks_model(settings: RoleSettings) -> bool:
@@ -83,8 +84,10 @@ class ExecutionSettings(PromptSettings):
 
     Attributes:
         execution: who makes the in-option policy π_ω. `direct`: an option is carried out by the
-            world's own verbs. `skills`: the nearest skill of the library is π_ω (Section 4.1).
-            `programs`: a model writes π_ω as a program (Section 3.2).
+            world's own verbs, from the second attempt on with what rules say that it lacks.
+            `alone`: by its own verb in every attempt, so that the plan has to have all that is
+            needed. `skills`: the nearest skill of the library is π_ω (Section 4.1). `programs`: a
+            model writes π_ω as a program (Section 3.2).
         refinements: M, the most attempts at one option. The paper states none.
         attempts: the most attempts in all (Section 4.1).
         executions: how often a plan is executed (Table 1: 3), each in a world that planning did
@@ -102,7 +105,7 @@ class ExecutionSettings(PromptSettings):
         "explanation": [when("execution", "programs"), by_model("code")],
     }
 
-    execution: Execution = "direct"
+    execution: PlanExecution = "direct"
     refinements: int = Field(4, ge=1)
     attempts: int = Field(30, ge=1)
     executions: int = Field(1, ge=1, le=1_000)

@@ -6,7 +6,7 @@ in the margin are the lines of Algorithm 2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
@@ -16,7 +16,7 @@ from llm_planning.domain_calls import in_words
 from llm_planning.execution.episode import Episode, milestone_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from llm_planning.domain import Domain, Grammar, StateModel
     from llm_planning.execution.episode import Move
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         state_model: StateModel[S]
 
 
-Judge: TypeAlias = "Callable[[PolicyQuestion[S, A]], Awaitable[Completion]]"
+Leaves: TypeAlias = "Callable[[PolicyQuestion[S, A]], bool]"
 
 _STRIDE = 1_000_003
 """The distance between the seeds of the worlds in which one plan is executed."""
@@ -126,12 +126,10 @@ class Completion:
 
     Attributes:
         critique: what is missing, by who judges; empty if it is done, and from rules.
-        left: whether it is not tried again.
     """
 
     done: bool
     critique: str = ""
-    left: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,13 +257,14 @@ class Executing(Generic[S, A]):
         feedback = [text for _, text in self._executed]
         return await tau_of(self._domain, self.episode.state, options, feedback)
 
-    async def execute(self, option: A, planned: int, *, judge: Judge[S, A] | None = None) -> bool:
+    async def execute(self, option: A, planned: int, *, leaves: Leaves[S, A] | None = None) -> bool:
         """Executes an option (Algorithm 2).
 
         Args:
             option: ω.
             planned: the index of ω in the plan.
-            judge: says after each attempt whether ω is done; by default β_ω does (line 7).
+            leaves: says after an attempt whether ω is given up, so that β_ω is not asked; by
+                default it never is.
 
         Returns:
             Whether ω was said to be done, in at most M attempts.
@@ -273,7 +272,6 @@ class Executing(Generic[S, A]):
         before = tau = await self.state()
         question = PolicyQuestion(tau=tau, option=option, before=before)
         completion = Completion(False)
-        judged = judge or self._policies.judged
         for m in range(1, self._settings.refinements + 1):  # 4, 5, 13
             if not self.goes_on:
                 break
@@ -288,7 +286,8 @@ class Executing(Generic[S, A]):
                 feedback=feedback.text,
                 moves=feedback.moves,
             )
-            completion = await judged(question)  # 7
+            left = leaves is not None and leaves(question)
+            completion = Completion(False) if left else await self._policies.judged(question)  # 7
             question = replace(question, critique=completion.critique)
             shown = is_shown(self._domain, question)
             self.attempts.append(
@@ -306,7 +305,7 @@ class Executing(Generic[S, A]):
             )
             # Line 9 stands under line 8, LLM_β's word. Here the world has to show the effect.
             await self._policies.note(question, shown=shown)  # 9
-            if completion.done or completion.left:  # 8
+            if completion.done or left:  # 8
                 break
         self._executed.append((option, question.feedback))
         return completion.done  # 10, 15
@@ -415,6 +414,11 @@ def approach(domain: Any, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noq
         return (option,)
     actions: Sequence[A] = domain.approach(question.before.state, question.tau.state, option)
     return actions
+
+
+def alone(domain: object, question: PolicyQuestion[S, A]) -> Sequence[A]:  # noqa: ARG001 - as `approach`
+    """The option itself, in every policy: what it lacks stays lacking."""
+    return (question.option,)
 
 
 def is_shown(domain: Any, question: PolicyQuestion[S, A]) -> bool:  # noqa: ANN401

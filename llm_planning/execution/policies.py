@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from llm_planning.domain import A, S
-from llm_planning.execution.options import Completion, Feedback, approach, is_shown
+from llm_planning.execution.options import Completion, Feedback, alone, approach, is_shown
 
 if TYPE_CHECKING:
     from llm_planning.execution.episode import Episode
@@ -18,21 +18,26 @@ if TYPE_CHECKING:
 
 
 class Verbs(Generic[S, A]):
-    """Policies of the world's own verbs. Nobody is asked, unless rules that err answer."""
+    """Policies of the world's own verbs. Nobody is asked, unless rules that err answer.
+
+    Attributes:
+        verbs: maps a domain and a question to the verbs of an attempt.
+    """
 
     name = "direct"
+    verbs = staticmethod(approach)
 
     def __init__(self, ask: PlanAsking[S, A]) -> None:
         self._domain = ask.domain
-        code, complete = ask.roles.code(), ask.roles.complete()
+        code, complete = ask.roles.code(self.verbs), ask.roles.complete()
         self._code = ask.of(code) if ask.errors_of(code.name) is not None else None
         self._complete = ask.of(complete) if ask.errors_of(complete.name) is not None else None
 
     async def write(self, question: PolicyQuestion[S, A]) -> Policy[A]:
-        """The option; after a failure also what leads to it."""
+        """The option; after a failure also what `verbs` says that leads to it."""
         if self._code is not None:
             return await self._code(question)
-        return approach(self._domain, question)
+        return self.verbs(self._domain, question)
 
     async def run(self, policy: Policy[A], episode: Episode[S, A]) -> Feedback[S, A]:
         """Carries verbs out; the first that is refused ends the attempt."""
@@ -60,6 +65,13 @@ class Verbs(Generic[S, A]):
         """Verbs are no skills."""
 
 
+class Alone(Verbs[S, A]):
+    """Policies that are the option and no more, so that a plan reaches only what it plans."""
+
+    name = "alone"
+    verbs = staticmethod(alone)
+
+
 async def policies_of(
     domain: Any,  # noqa: ANN401
     ask: PlanAsking[Any, Any],
@@ -72,6 +84,8 @@ async def policies_of(
     """
     if settings.execution == "direct":
         return Verbs(ask)
+    if settings.execution == "alone":
+        return Alone(ask)
     # Verbs need no programs, and these take time to import.
     from llm_planning.execution.program_policies import program_policies_of
 

@@ -18,6 +18,7 @@ HOME = {"domain": "household", "task": "rearrange", "home": "seen", "class": "si
 CASES = [
     ("too", MEAT),
     ("too-no-wm", {**MEAT, "rules_see": "imagined"}),
+    ("too-no-wm", {**MEAT, "rules_see": "anew"}),
     ("too-no-wm", {**MEAT, "rules_see": "initial"}),
     ("too-no-fc", MEAT),
     ("tot-mcts", {**MEAT, "rules_see": "imagined"}),

@@ -54,6 +54,23 @@ def test_kept_data_name_no_files_and_no_machines():
         assert names.isdisjoint({"key", "trace", "provenance.system"}), file
 
 
+def test_pages_say_which_rows_are_of_changes_that_nobody_has(pages):
+    """Whoever wants to run them again has no commit to go back to."""
+    text = "\n".join(pages.values())
+    silent = []
+    for file in RESULTS.glob("exports/*.parquet"):
+        if "provenance.dirty" in parquet.read_schema(file).names:
+            dirty = parquet.read_table(file, columns=["provenance.dirty"]).column(0)
+            said = [line for line in text.splitlines() if f"/{file.name})" in line]
+            if any(value is True for value in dirty.to_pylist()):
+                silent += [
+                    file.name
+                    for line in said
+                    if line.startswith("*Measured from") and results_pages.UNCOMMITTED not in line
+                ]
+    assert silent == []
+
+
 def test_printed_figures_say_where_they_are_from():
     for file in RESULTS.glob("exports/printed/*.csv"):
         assert file.read_text(encoding="utf-8").startswith("# Figures as "), file

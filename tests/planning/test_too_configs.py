@@ -5,6 +5,7 @@ from statistics import fmean
 
 import pytest
 
+from llm_base.yaml_file import read_mapping
 from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.report_verdict import printed_value
 from llm_planning.model_configs import config_folder
@@ -48,5 +49,16 @@ def test_every_profile_is_measured():
         Path(str(name)).name for column in table.columns for name in column.where["settings.roles"]
     }
     files = {path.name for path in ORACLES.glob("*.yaml")}
-    elsewhere = {"distilled.yaml", "ends-5.yaml", "ends-20.yaml"}
-    assert measured == files - elsewhere | {"rules"}
+    others = {"distilled.yaml", "ends-5.yaml", "ends-20.yaml"}
+    right = {name for name in files if name.startswith("done-")}
+    assert measured == files - others - right | {"rules"}
+
+
+@pytest.mark.parametrize(
+    "name", ["independent-5", "systematic-5", "independent-20", "systematic-20"]
+)
+def test_right_verdicts_are_all_that_differs(name):
+    """What is said of false verdicts about options rests on nothing else."""
+    errs, right = (read_mapping(ORACLES / f"{file}.yaml") for file in (name, f"done-{name}"))
+    assert right == errs | {"complete": "rules"}
+    assert errs["complete"] != "rules"

@@ -165,6 +165,19 @@ async def plan(name="too", script=world, delay=None, seed=0, engines=Engines, **
     return await spec.run(replace(run, engines=metered(engines(engine)))), engine
 
 
+def endless(request):
+    """Three options anywhere, scored by their paths; nothing is ever an end."""
+    match request.role:
+        case "propose":
+            return proposal(WOOD, PLANKS, STICKS)
+        case "reward":
+            path = (*history_of(request), option_of(request))
+            return evaluation(random.Random(repr(path)).choice([0.5, 0.6, 0.7]))
+        case "termination":
+            return compact({"done": False})
+    return world(request)
+
+
 def calls_of(engine):
     return Counter(request.role for request in engine.requests)
 
@@ -177,6 +190,30 @@ async def test_golden_plans(case):
     script = with_false_ends(script, run.pop("false_ends", {}))
     outcome, engine = await plan(run.pop("planner"), script, **run)
     case.check({"calls": calls_of(engine), **asdict(outcome), "unrepeatable": None})
+
+
+PAPER = {"k": 3, "d": 12, "iter": 10, "gamma": 0.95, "c": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("reading", "nodes"),
+    [
+        ({"return": "sum", "first_play": "zero"}, 12),
+        ({"return": "mean", "first_play": "reward"}, 103),
+    ],
+)
+async def test_900_calls_need_more_than_the_literal_reading_asks(reading, nodes):
+    """Table 2 has 900 calls a plan. At Table 3's settings the literal reading grows one path.
+
+    A node takes 11 calls (12 with a repair): one proposal, three verdicts, states and rewards each,
+    and whether it is the end.
+    """
+    outcome, engine = await plan(script=endless, **PAPER, **reading)
+    assert outcome.metrics["expansions"] == nodes
+    calls = calls_of(engine)
+    assert calls["propose"] == nodes
+    assert {calls[role] for role in ("feasibility", "dynamics", "reward")} == {3 * nodes}
+    assert (calls.total() > 900) == (nodes > 12)
 
 
 @pytest.mark.parametrize("width", [1, 3])

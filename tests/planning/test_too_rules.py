@@ -176,7 +176,13 @@ DONE_WOOD = OptionState(WORLD.goal, PLAINS, str(PLAINS), (WOOD,), since=(WOOD,))
 
 @pytest.mark.parametrize(
     ("see", "rate", "feasible"),
-    [("imagined", 1.0, 5), ("imagined", 0.0, 2), ("initial", 1.0, 0)],
+    [
+        ("imagined", 1.0, 5),
+        ("imagined", 0.0, 1),
+        ("anew", 1.0, 5),
+        ("anew", 0.0, 2),
+        ("initial", 1.0, 0),
+    ],
 )
 async def test_without_predictions_rules_know_what_they_imagine(tmp_path, see, rate, feasible):
     """Wood makes the table possible; the outcome of another option does not, unless it is wood."""
@@ -227,6 +233,89 @@ async def test_an_ablation_of_the_world_model_pays_for_wrong_predictions(tmp_pat
         assert (await plan(name, roles=file, iter=2)).success is False
 
 
+@pytest.mark.parametrize("see", ["imagined", "anew", "initial"])
+async def test_rules_that_imagine_once_answer_about_one_state_of_a_history(
+    tmp_path, monkeypatch, see
+):
+    """Who plans without a world model and answers consistently has one state for each history."""
+    states, answer = {}, Oracle.__call__
+
+    async def heard(self, question):
+        if self.name in {"propose", "feasibility", "repair", "termination"}:
+            tau = question if isinstance(question, OptionState) else question.tau
+            states.setdefault(tau.options, set()).add(tau.described)
+        return await answer(self, question)
+
+    monkeypatch.setattr(Oracle, "__call__", heard)
+    file = roles_file(tmp_path, *PLANNERS["too"].roles, dynamics={"rate": 0.5})
+    await plan("too-no-wm", roles=file, rules_see=see, d=4, iter=3)
+    assert max(map(len, states)) > 2
+    most = max(map(len, states.values()))
+    assert most > 1 if see == "anew" else most == 1
+    distinct = len({described for seen in states.values() for described in seen})
+    assert distinct == 1 if see == "initial" else distinct > 4
+
+
+async def test_rules_that_imagine_once_err_once_and_say_so(tmp_path):
+    """The oracle of a run is told with the kind of its errors that is really drawn."""
+    file = roles_file(tmp_path, *PLANNERS["too"].roles, dynamics={"rate": 0.5})
+    for see, kind in (("imagined", "sticky"), ("anew", "independent")):
+        told = (await plan("too-no-wm", roles=file, rules_see=see, d=2, iter=1)).trace["oracles"]
+        (dynamics,) = [oracle for oracle in told if oracle["role"] == "dynamics"]
+        assert dynamics["oracle"]["kind"] == kind
+
+
+EXECUTING = [name for name in PLANNERS if name != "react-action"]
+
+
+@pytest.mark.parametrize("name", EXECUTING)
+async def test_nobody_hears_from_the_world_whether_an_option_is_done(tmp_path, name):
+    """Where `complete` is always wrong, every planner hears the opposite of what the world shows.
+
+    ToO+ leaves an option that the world refuses without asking, which tells it nothing new.
+    """
+    roles = (*PLANNERS[name].roles, "dynamics")
+    file = roles_file(tmp_path, *roles, complete={"rate": 0.0})
+    outcome = await plan(name, roles=file, execution="direct", attempts=8)
+    attempts = outcome.trace["executions"][0]["attempts"]
+    assert attempts
+    for attempt in attempts:
+        refused = attempt["feedback"] != "done"
+        assert attempt["done"] != attempt["shown"] or (name == "too-plus" and refused)
+
+
+@pytest.mark.parametrize("name", EXECUTING)
+async def test_options_alone_are_carried_out_and_nothing_else(name):
+    """A later attempt does what rules say is lacking, unless options are carried out alone."""
+    outcome = await plan(name, execution="alone", world=Minecraft(task="milk-a-cow"), d=12)
+    assert outcome.metrics["execution"] == "alone"
+    for attempt in outcome.trace["executions"][0]["attempts"]:
+        assert attempt["actions"] in ([attempt["option"]], [])
+
+
+async def test_what_an_option_lacks_is_done_by_its_execution_unless_it_is_alone(tmp_path):
+    """A table from bare hands: later attempts fetch the wood for it, or they do not."""
+
+    class Hasty(Minecraft):
+        def advise(self, state):
+            return [TABLE]
+
+    made = {}
+    for execution in ("direct", "alone"):
+        outcome = await plan("cot", world=Hasty(task=TASK), execution=execution)
+        attempts = outcome.trace["executions"][0]["attempts"]
+        made[execution] = [attempt["shown"] for attempt in attempts]
+    assert made == {"direct": [False, True], "alone": [False] * 4}
+
+
+@pytest.mark.parametrize("d", [1, 3, 32])
+async def test_the_one_answer_of_cot_has_at_most_d_options(d):
+    """Rules name all six options of the task; a plan ends at d, whoever writes it."""
+    outcome = await plan("cot", d=d)
+    assert len(outcome.plan) == outcome.metrics["options_planned"] == min(d, 6)
+    assert outcome.success == (d > 6)
+
+
 PREDICTS = {"dynamics", "apply"}
 """The roles that say what an action does; rules carry it out in a world of their own."""
 
@@ -234,7 +323,7 @@ RUNS = [
     pytest.param(spec, settings, id="-".join((spec.name, *settings.values())))
     for spec in (*SPECS, *DRIP)
     for settings in (
-        [{"rules_see": "imagined"}, {"rules_see": "initial"}]
+        [{"rules_see": "imagined"}, {"rules_see": "anew"}, {"rules_see": "initial"}]
         if "rules_see" in spec.settings.known_keys()
         else [{}]
     )

@@ -1,6 +1,6 @@
 """ToO+ (ours): Tree of Options that watches the execution.
 
-It differs from ToO in four things.
+It differs from ToO in four things. Whether an option is done says β_ω, as in every planner.
 
 1. Online planning. As soon as the real state falls short of the prediction, it plans again from
    what is there. The part of the tree that still holds is kept: the rest of a node whose option
@@ -22,10 +22,8 @@ from llm_base.files import at_home
 from llm_planning.domain import A, S
 from llm_planning.execution.options import (
     Candidate,
-    Completion,
     Executing,
     OptionState,
-    is_shown,
     tau_of,
 )
 from llm_planning.execution.whole_plans import executed, outcome_of
@@ -154,7 +152,7 @@ class Watch(Generic[S, A]):
             kept, here = None, root
             for edge in path:
                 before = executing.episode.state
-                await executing.execute(edge.action, planned, judge=self._watched)
+                await executing.execute(edge.action, planned, leaves=_refused)
                 planned += 1
                 if not executing.goes_on:
                     break
@@ -172,18 +170,6 @@ class Watch(Generic[S, A]):
                     break
                 here = edge.node
 
-    async def _watched(self, question: PolicyQuestion[S, A]) -> Completion:
-        """What the real state shows of an option; one that the world refuses is left at once."""
-        if is_shown(self._ask.domain, question):
-            return Completion(True)
-        state = question.before.state
-        for move in question.moves:
-            refused = move.step.obstacle is not None and move.step.state == state
-            if refused and move.action == question.option:
-                return Completion(False, left=True)
-            state = move.step.state
-        return Completion(False)
-
     async def _plan(
         self, tau: OptionState[S, A], kept: OptionNode[S, A] | None
     ) -> OptionNode[S, A]:
@@ -192,6 +178,17 @@ class Watch(Generic[S, A]):
         self.roots.append(root)
         self.trees.append({"visits": root.visits, "value": root.value, **node_json(root)})
         return root
+
+
+def _refused(question: PolicyQuestion[Any, Any]) -> bool:
+    """Whether the world refused an option in its last attempt, and nothing changed by it."""
+    state = question.before.state
+    for move in question.moves:
+        refused = move.step.obstacle is not None and move.step.state == state
+        if refused and move.action == question.option:
+            return True
+        state = move.step.state
+    return False
 
 
 def _predicted(edge: Any) -> Any:  # noqa: ANN401 - an edge of ToO's tree

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from llm_planning.execution.option_settings import (
     EXECUTION_ROLES,
-    Execution,
     ExecutionSettings,
     OneAnswerSettings,
+    PlanExecution,
 )
 from llm_planning.roles import RoleSettings, by_model
 from llm_planning.roles.seeing import See  # noqa: TC001 (a setting's type)
@@ -79,15 +79,16 @@ class UnpredictedSettings(OptionSearchSettings):
 
     Attributes:
         rules_see: what rules in a model's place know of the state after options: what they have
-            `imagined`, with the errors of their `dynamics`, or the `initial` state alone. Both are
-            bounds; a model is asked the same with either.
+            `imagined`, with the errors of their `dynamics`, once for each history; what every
+            question imagines `anew`; or the `initial` state alone. A model is asked the same with
+            all three.
     """
 
     read_when: ClassVar[ReadWhen] = {
         "rules_see": [When("roles", "rules that answer a role", _asks_rules)]
     }
 
-    rules_see: Literal["imagined", "initial"] = "imagined"
+    rules_see: Literal["imagined", "anew", "initial"] = "imagined"
 
 
 class FeasibleSearchSettings(OptionSearchSettings):
@@ -114,5 +115,5 @@ class PlusSettings(FeasibleSearchSettings):
             keeps them to the trial. Trials that share a folder depend on their order.
     """
 
-    execution: Execution = "skills"
+    execution: PlanExecution = "skills"
     effects: str = Field("none", min_length=1)

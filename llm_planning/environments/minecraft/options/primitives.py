@@ -77,7 +77,7 @@ class MinecraftPrimitives:
 
     @cached_property
     def seeded(self) -> Sequence[Skill]:
-        """The skills that come with this world; they finish each of its eight tasks."""
+        """The skills that come with this world; none finishes a whole task by itself."""
         return read_skills(Path(__file__).with_name("skills"))
 
     def action(self, name: str, arguments: Sequence[Any]) -> Option:
