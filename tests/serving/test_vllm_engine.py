@@ -35,10 +35,12 @@ from llm_serving.scoring import Scored, next_token_logprobs, plain_scores
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
+APART = "in a process of its own"
+
 
 @pytest_asyncio.fixture(
     scope="module",
-    params=["in this process", pytest.param("in a process of its own", marks=pytest.mark.slow)],
+    params=["in this process", pytest.param(APART, marks=pytest.mark.slow)],
 )
 async def served(request, engine):
     """The engine, and then one whose core steps in a process of its own."""
@@ -434,11 +436,10 @@ def test_an_engine_that_fails_late_holds_nothing(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("served", [APART], indirect=True)
 async def test_everybody_hears_of_a_core_that_is_killed(served):
     """The last test of this file: the engine does not answer any more."""
     core = served._dispatcher.core
-    if core.takes_turns:
-        pytest.skip("a core in this process takes the test along")
     prompt = served.encode("Once upon a time")
     endless = vllm_adapter.sampling_params(
         temperature=1.0, top_p=1.0, max_tokens=3000, seed=None, stop=(), regex=None, ends=()
