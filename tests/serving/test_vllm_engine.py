@@ -364,6 +364,15 @@ async def test_the_load_follows_the_batch(served):
     assert load.capacity == served.config.max_batch
 
 
+def test_vllm_counts_for_nobody_else(engine):
+    """It adds a logger of its own, with the metrics of a server, where none of ours is one."""
+    from vllm.v1.metrics.loggers import PrometheusStatLogger
+
+    (logger,) = engine._dispatcher.core.engine.logger_manager.stat_loggers
+    assert isinstance(logger, PrometheusStatLogger)
+    assert not hasattr(logger, "gauge_scheduler_running")
+
+
 async def test_cancelling_a_caller_frees_its_request_in_vllm(served):
     def unfinished():
         return served._dispatcher.call(lambda core: core.engine.get_num_unfinished_requests())
