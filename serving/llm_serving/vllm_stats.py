@@ -75,8 +75,8 @@ class StepStats:
     def logger(self) -> type:
         """A class of vLLM's own loggers whose instances write here.
 
-        vLLM adds a `PrometheusStatLogger`, which costs 0.1 ms a step, unless one of those that it
-        is given is one.
+        vLLM adds a `PrometheusStatLogger` unless one of those that it is given is one. Its own
+        takes 57 µs of a step with 64 requests, and nobody reads what it counts.
         """
         from vllm.v1.metrics.loggers import PrometheusStatLogger
 

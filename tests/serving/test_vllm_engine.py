@@ -35,10 +35,12 @@ from llm_serving.scoring import Scored, next_token_logprobs, plain_scores
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
+APART = "in a process of its own"
+
 
 @pytest_asyncio.fixture(
     scope="module",
-    params=["in this process", pytest.param("in a process of its own", marks=pytest.mark.slow)],
+    params=["in this process", pytest.param(APART, marks=pytest.mark.slow)],
 )
 async def served(request, engine):
     """The engine, and then one whose core steps in a process of its own."""
@@ -362,6 +364,15 @@ async def test_the_load_follows_the_batch(served):
     assert load.capacity == served.config.max_batch
 
 
+def test_vllm_counts_for_nobody_else(engine):
+    """It adds a logger of its own, with the metrics of a server, where none of ours is one."""
+    from vllm.v1.metrics.loggers import PrometheusStatLogger
+
+    (logger,) = engine._dispatcher.core.engine.logger_manager.stat_loggers
+    assert isinstance(logger, PrometheusStatLogger)
+    assert not hasattr(logger, "gauge_scheduler_running")
+
+
 async def test_cancelling_a_caller_frees_its_request_in_vllm(served):
     def unfinished():
         return served._dispatcher.call(lambda core: core.engine.get_num_unfinished_requests())
@@ -434,11 +445,10 @@ def test_an_engine_that_fails_late_holds_nothing(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("served", [APART], indirect=True)
 async def test_everybody_hears_of_a_core_that_is_killed(served):
     """The last test of this file: the engine does not answer any more."""
     core = served._dispatcher.core
-    if core.takes_turns:
-        pytest.skip("a core in this process takes the test along")
     prompt = served.encode("Once upon a time")
     endless = vllm_adapter.sampling_params(
         temperature=1.0, top_p=1.0, max_tokens=3000, seed=None, stop=(), regex=None, ends=()
