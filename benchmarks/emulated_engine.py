@@ -105,7 +105,7 @@ class StepsHere:
 class StepsApart:
     """Steps in a process of their own, which this one waits for."""
 
-    def __init__(self, cost: Cost = Cost()) -> None:  # noqa: B008 - it is frozen
+    def __init__(self, cost: Cost = Cost()) -> None:
         self.cost = cost
         spawning = multiprocessing.get_context("spawn")
         self._connection, theirs = spawning.Pipe()
@@ -227,7 +227,7 @@ def emulating(steps: Callable[[], Steps]) -> Iterator[None]:
 
     stand_ins: dict[str, Any] = {
         "VllmCore": Core,
-        "sampling_params": lambda **options: SimpleNamespace(**options),
+        "sampling_params": SimpleNamespace,
     }
     with mock.patch.multiple(vllm_engine, **stand_ins):
         yield

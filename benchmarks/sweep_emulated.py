@@ -2,8 +2,8 @@
 
 64 ToO planning trials (k=1, d=1, iter=1) run as a sweep on an emulated engine (`emulated_engine`),
 all at once, and then the same requests without a planner, as many in flight. Tokens per second and
-request in flight, sweep over bare, are the quotient. Steps are taken in this process, where planners
-and engine want the same lock, and in a process of their own.
+request in flight, sweep over bare, are the quotient. Steps are taken in this process, where
+planners and engine want the same lock, and in a process of their own.
 
 With `--against COMMIT` the code of that commit runs in turn with today's, in a process of its own
 each, with that commit's `sweep.py` and `batching.py`, and these engines.
@@ -69,7 +69,7 @@ def serve() -> None:
         for opened in engines.values():
             sweep.run(opened, sweep.trials()[:2], least=2, most=2)  # compiles every template
         for line in sys.stdin:
-            print(json.dumps(measure(engines[line.strip()])), flush=True)  # noqa: T201
+            print(json.dumps(measure(engines[line.strip()])), flush=True)
 
 
 @contextmanager
