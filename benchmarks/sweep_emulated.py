@@ -40,7 +40,7 @@ TODAY = "today"
 REPOSITORY = Path(__file__).resolve().parent.parent
 CODE = ("base", "kernels", "serving", "llm_planning", "configs", "benchmarks")
 OURS = ("sweep_emulated.py", "emulated_engine.py", "sweep_emulated.json")
-SEEN = ("base", "kernels", "serving", ".")
+SEEN = ("base", "kernels", "serving", ".", "benchmarks")
 """Folders from which packages are imported."""
 
 
