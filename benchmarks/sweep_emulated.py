@@ -17,6 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,7 +48,9 @@ SEEN = ("base", "kernels", "serving", ".", "benchmarks")
 def measure(opened: VllmEngine) -> dict[str, float]:
     """Runs the sweep, then the same requests bare."""
     trials = sweep.trials()
+    begun = time.thread_time()
     arm = sweep.run(opened, trials, least=len(trials), most=len(trials))
+    planners = time.thread_time() - begun
     many = bare(opened, arm.requests, limit=round(arm.in_flight))
     rate = arm.written / arm.seconds
     return {
@@ -58,6 +61,7 @@ def measure(opened: VllmEngine) -> dict[str, float]:
         "bare_in_flight": many.in_flight,
         "questions": len(arm.requests),
         "trials_per_hour": 60 * arm.per_minute,
+        "planners_cpu_us_per_question": 1e6 * planners / len(arm.requests),
         "ledger_cpu_ms_per_trial": 1000 * arm.spent.recording / arm.trials,
     }
 
