@@ -2,8 +2,7 @@
 
 The first run is like Tree of Options: a node's expansion asks for proposals, then about each of
 them whether it is feasible, where it leads and what it is worth. A script answers after 10 ms, as
-few language models do; wall-clock seconds count. Most of a prompt comes from a cache, so the trace
-finds where that part ends in the text. The second is PUCT on three actions and depth 12,
+few language models do; wall-clock seconds count. The second is PUCT on three actions and depth 12,
 without any question; seconds that the thread spent computing count. Both arms must grow equal trees
 and get equal answers before they are timed.
 """
