@@ -144,7 +144,9 @@ def main() -> None:
         for _ in range(arguments.repeats):
             for name, code in codes.items():
                 for arm in ARMS:
-                    measured.setdefault((name, arm), []).append(code.measure(arm))
+                    found = code.measure(arm)
+                    sys.stderr.write(f"{name}, steps {arm}: {found['quotient']:.3f}\n")
+                    measured.setdefault((name, arm), []).append(found)
     cost = Cost()
     print(
         f"a step: {1000 * cost.python:g} ms of Python with {cost.releases} releases of the lock, "
