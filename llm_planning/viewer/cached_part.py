@@ -56,11 +56,11 @@ def cached_end(question: Event, system: object) -> Event:
     turns = question.get("turns")
     if not isinstance(counted, dict) or not isinstance(turns, list) or not (turns or system):
         return {}
-    total = counted.get("tokens", counted.get("prompt_tokens"))
     cached = counted.get("cached_tokens", 0)
     if cached == 0:
         return {"cached_end": [0, 0]}
     try:
+        total = counted["tokens" if "choices" in question else "prompt_tokens"]
         prompt = _prompt(turns, system)
         part = _part(str(question.get("model")))
         if isinstance(part, UnknownEndError):
