@@ -38,16 +38,29 @@ class SweepProcess:
 
     Args:
         arguments: after `llm-planning sweep`.
-        cache: its cache folder.
+        cache: its cache folder; None for the usual one.
         log: takes what it prints.
+        program: what Python is told to run.
     """
 
-    def __init__(self, arguments: Sequence[str], *, cache: Path, log: Path) -> None:
-        command = [sys.executable, "-m", "llm_planning.cli", "sweep", *arguments]
-        environment = os.environ | {CACHE_VARIABLE: str(cache)}
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        cache: Path | None,
+        log: Path,
+        program: Sequence[str] = ("-m", "llm_planning.cli", "sweep"),
+    ) -> None:
+        command = [sys.executable, *program, *arguments]
+        environment = os.environ | ({} if cache is None else {CACHE_VARIABLE: str(cache)})
         with log.open("ab") as file:
             self._process = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
         self._log = log
+
+    @property
+    def id(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
     def kill(self) -> None:
         """Sends SIGKILL to this one process."""

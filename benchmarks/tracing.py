@@ -2,8 +2,7 @@
 
 The first run is like Tree of Options: a node's expansion asks for proposals, then about each of
 them whether it is feasible, where it leads and what it is worth. A script answers after 10 ms, as
-few language models do; wall-clock seconds count. Most of a prompt comes from a cache, so the trace
-finds where that part ends in the text. The second is PUCT on three actions and depth 12,
+few language models do; wall-clock seconds count. The second is PUCT on three actions and depth 12,
 without any question; seconds that the thread spent computing count. Both arms must grow equal trees
 and get equal answers before they are timed.
 """
@@ -14,8 +13,7 @@ import asyncio
 import gc
 import random
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
 
     from llm_planning.search import Walk
     from llm_serving.engine import Engine
-    from llm_serving.request import Completion, EncodedPrompt, Prompt
 
 MOST = 1.03
 """With a trace over without."""
@@ -115,24 +112,6 @@ class Asking:
         return answer.text
 
 
-class Remembering(ScriptedEngine):
-    """Says that all tokens but the last 64 were cached: a trace says where they end in the text."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - as its base has
-        super().__init__(*arguments, **options)
-        self._encoded = lru_cache(maxsize=256)(super().encode)
-
-    def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """As its base, and remembers it, as `VllmEngine` does."""
-        return self._encoded(prompt)
-
-    async def generate(self, request: Request) -> Completion:
-        """As its base, with cached tokens."""
-        answer = await super().generate(request)
-        cached = max(0, answer.usage.prompt_tokens - 64)
-        return replace(answer, usage=replace(answer.usage, cached_tokens=cached))
-
-
 class Counting:
     """A complete ternary tree, its states numbered level by level; a leaf is rolled out."""
 
@@ -169,7 +148,7 @@ def ask(*, traced: bool, delay: float) -> tuple[Statistics, Trace | None, float,
     Returns:
         The tree, its trace, and the seconds of the wall clock and of this thread.
     """
-    answers = Remembering(
+    answers = ScriptedEngine(
         lambda request: str(reward(hash_of(str(request.prompt)))),
         delay=(lambda _: delay) if delay else None,
     )

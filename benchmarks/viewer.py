@@ -97,7 +97,7 @@ def synthetic(path: Path) -> None:
                 emit("role", at=node / 1e3, role="propose", model="m", asked="generate", system="p",
                      turns=turns, temperature=0.0, sample=0, answer=text_of(80), finish="stop",
                      prompt_tokens=600, cached_tokens=500, completion_tokens=20, replayed=0,
-                     seconds=0.1, cached_end=[1, 400], simulation=node, tree=0,
+                     seconds=0.1, simulation=node, tree=0,
                      node=parent)  # fmt: skip
             depth = len(path_of[1])
             emit("simulation", at=node / 1e3, tree=0, number=node, nodes=path_of[0],

@@ -36,9 +36,7 @@ _OF_THE_ASKER = frozenset({"tree", "simulation", "node", "about", "edge"})
 """Fields of a question's line that say who asked it. Where simulations in flight want the same
 answer, it may be any of them."""
 
-_UNREPEATABLE = frozenset(
-    {"at", "seconds", "cached_tokens", "cached_end", "shared", "replayed", "observation"}
-)
+_UNREPEATABLE = frozenset({"at", "seconds", "cached_tokens", "shared", "replayed", "observation"})
 """Fields of times, speeds and shares of caches. The text of a state may depend on the process, as
 the order of a set does."""
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from llm_planning.roles.cached_part import CachedPart
 from llm_planning.trace import tracing
 from llm_serving.engine import MeteredEngine
 from llm_serving.errors import ServingError
@@ -62,10 +60,6 @@ class TracingEngine(MeteredEngine):
         super().__init__(engine)
         self._read: dict[EncodedPrompt, Prompt] = {}
 
-    @cached_property
-    def _cached(self) -> CachedPart:
-        return CachedPart(self._engine)
-
     def encode(self, prompt: Prompt) -> EncodedPrompt:
         """Applies the chat template and the tokenizer, and keeps the text for the trace."""
         encoded = super().encode(prompt)
@@ -87,7 +81,6 @@ class TracingEngine(MeteredEngine):
                 sample=request.sample,
                 answer=completion.text,
                 finish=completion.finish,
-                **self._cached_end(request.prompt, prompt, completion.usage.cached_tokens),
             )
         return completion
 
@@ -96,10 +89,7 @@ class TracingEngine(MeteredEngine):
         prompt = self._text_of(request.prompt)
         scores = await super().score(request)
         if (trace := tracing()) is not None:
-            shared: Event = {}
-            if scores.shared is not None:
-                shared = {"shared": asdict(scores.shared)}
-                shared |= self._cached_end(request.prompt, prompt, scores.shared.cached_tokens)
+            shared = {} if scores.shared is None else {"shared": asdict(scores.shared)}
             trace.question(
                 scores.usage,
                 **self._asked(_ASKED[request.kind], request, prompt, trace),
@@ -112,14 +102,6 @@ class TracingEngine(MeteredEngine):
     def _text_of(self, prompt: Prompt) -> Prompt:
         """The text of an encoded prompt, if it is kept; otherwise the prompt as it is."""
         return self._read.get(prompt, prompt) if isinstance(prompt, EncodedPrompt) else prompt
-
-    def _cached_end(self, prompt: Prompt, text: Prompt, tokens: int) -> Event:
-        """The field that says where the cached part of a prompt ends, if that can be said."""
-        if isinstance(text, EncodedPrompt):
-            return {}
-        encoded = prompt if isinstance(prompt, EncodedPrompt) else None
-        end = self._cached.end(text, encoded, tokens)
-        return {} if end is None else {"cached_end": list(end)}
 
     def _asked(
         self, how: str, request: Request | ScoreRequest, prompt: Prompt, trace: Trace

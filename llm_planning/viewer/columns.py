@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from llm_planning.viewer.cached_part import cached_end
 from llm_planning.viewer.texts import Strings, Texts
 
 if TYPE_CHECKING:
@@ -219,7 +220,8 @@ class Columns:
     def _question(self, event: Event) -> None:
         kept = ("asked", "system", "turns", "temperature", "sample", "answer", "finish")
         scored = ("choices", "logprobs", "shared")
-        body = {key: event[key] for key in (*kept, *scored, "cached_end") if key in event}
+        body = {key: event[key] for key in (*kept, *scored) if key in event}
+        body |= cached_end(event, self.prompts.get(str(event.get("system")), {}).get("text"))
         tree, id_ = (_count(event[key]) if key in event else -1 for key in ("tree", "node"))
         self._row(
             question_at=_number(event.get("at", 0.0)),

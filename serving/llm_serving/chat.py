@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_base.files import read_json
@@ -17,7 +17,7 @@ from llm_serving.request import Message
 from llm_serving.special_tokens import SpecialTexts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -167,12 +167,27 @@ class ChatFormat:
     def answer(self, token_ids: Sequence[int]) -> str:
         """The text of an answer, without the token that ended it."""
         ended = bool(token_ids) and token_ids[-1] in self.ends
-        text: str = self.tokenizer.decode(
-            token_ids[:-1] if ended else token_ids,
-            skip_special_tokens=True,
-            clean_up_tokenization_spaces=False,
-        )
-        return text
+        return self._decode(list(token_ids[:-1] if ended else token_ids), skip_special_tokens=True)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of tokens, special ones included."""
+        return self._decode(list(token_ids), skip_special_tokens=False)
+
+    @cached_property
+    def _decode(self) -> Callable[..., str]:
+        """The tokenizer's own function, which transformers' looks at each token's type before."""
+        from transformers import PreTrainedTokenizerFast
+
+        decode: Callable[..., str]
+        kind = type(self.tokenizer)
+        if (kind.decode, kind._decode) == (
+            PreTrainedTokenizerFast.decode,
+            PreTrainedTokenizerFast._decode,
+        ):
+            decode = self.tokenizer.backend_tokenizer.decode
+        else:
+            decode = partial(self.tokenizer.decode, clean_up_tokenization_spaces=False)
+        return decode
 
     def _find_behind(self, text: str, end: tuple[int, ...]) -> _Spans:
         """See `spans`; `end` are the prompt's last tokens."""
@@ -189,9 +204,7 @@ class ChatFormat:
         line = ("\n", self._tokens("\n"))
         if not end:
             return (line,)
-        written: str = self.tokenizer.decode(
-            end, skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
+        written = self.decode(end)
         blank = self._template.before_blank
         if blank and written[-len(blank) :] == blank[-len(written) :]:
             # In the chats that the model has learned, the template writes the tokenizer's blank.

@@ -130,8 +130,6 @@ class VllmEngine:
             template=self.config.chat_template,
             variables=self.config.chat_template_kwargs,
         )
-        # vLLM's own is busy on the stepping thread.
-        self._tokenizer = self._chat.tokenizer
         self.ends = self._chat.ends
         if self.config.structured_backend == "guidance":
             self._check_guidance(model.name)
@@ -228,10 +226,7 @@ class VllmEngine:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of tokens, those of the chat template included."""
-        text: str = self._tokenizer.decode(
-            token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
-        return text
+        return self._chat.decode(token_ids)
 
     def _encode(self, prompt: str | tuple[Message, ...]) -> EncodedPrompt:
         if isinstance(prompt, str):
@@ -454,9 +449,8 @@ class VllmEngine:
         return self._chat.tokens(text, behind=behind)
 
     def _check_guidance(self, name: str) -> None:
-        eos, end = self._tokenizer.convert_ids_to_tokens(
-            [self._tokenizer.eos_token_id, self.ends[0]]
-        )
+        tokenizer = self._chat.tokenizer
+        eos, end = tokenizer.convert_ids_to_tokens([tokenizer.eos_token_id, self.ends[0]])
         if eos != end:
             raise EngineConfigError(
                 f"`structured_backend` = guidance ends answers by {eos} alone, and those of {name} "

@@ -1,5 +1,7 @@
 """Choices are scored in the tokens that they have behind their prompt."""
 
+from random import Random
+
 import pytest
 from chat_folders import write
 from tokenizers_of_kinds import byte_level, sentencepiece, unigram
@@ -158,3 +160,31 @@ def test_unknown_characters_are_told_once(tmp_path, caplog):
 def test_answers_kept_under_the_tokens_of_a_blank_are_not_found_again(tmp_path, kind):
     """It is a part of the engine's identity, and so of a kept answer's key."""
     assert chats(tmp_path, KINDS[kind]()).writes_blanks == (kind in BLANK)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decoding_is_what_transformers_decodes(tmp_path, kind):
+    """Words, special tokens, unknown ones, and characters of which only some tokens are there."""
+    opened = chats(tmp_path, KINDS[kind](), *TEMPLATES["ends by a special token"])
+    tokenizer, draw = opened.tokenizer, Random(kind)
+    text = list(opened.plain("go north, é 🐄\n  A."))
+    drawn = [
+        [draw.randrange(len(tokenizer)) for _ in range(draw.randrange(12))] for _ in range(300)
+    ]
+    for ids in [[], *(text[:end] for end in range(len(text))), *drawn]:
+        ended = bool(ids) and ids[-1] in opened.ends
+        options = {"clean_up_tokenization_spaces": False}
+        assert opened.decode(tuple(ids)) == tokenizer.decode(ids, **options), ids
+        answer = tokenizer.decode(ids[:-1] if ended else ids, skip_special_tokens=True, **options)
+        assert opened.answer(tuple(ids)) == answer, ids
+
+
+def test_a_tokenizer_that_decodes_in_its_own_way_is_left_to_it(tmp_path):
+    opened = chats(tmp_path, byte_level())
+
+    class Loud(type(opened.tokenizer)):
+        def _decode(self, *arguments, **options):
+            return super()._decode(*arguments, **options).upper()
+
+    opened.tokenizer.__class__ = Loud
+    assert opened.answer(opened.tokens("go north")) == "GO NORTH"

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from traces import EVIL, RUNS, asked, estimated, learning, lines_of, run, written
+from traces import EVIL, RUNS, asked, counted, learning, lines_of, run, written
 
 from llm_planning.viewer.reading import read_trace
 from llm_planning.viewer.trial_page import trial_page
@@ -235,18 +235,20 @@ def test_a_node_has_the_questions_that_were_asked_for_it(show, traces, tmp_path)
     assert "Asked here" not in panel.inner_text()
 
 
-def test_a_question_tells_its_parts_apart(show, traces):
-    page = show(traces["asked"])
+def test_a_question_tells_its_parts_apart(show, tmp_path):
+    events = counted(asked(), cached="Goal: </")
+    page = show(written(tmp_path / "counted.jsonl", events))
     page.locator("#questions details").first.locator("summary").click()
     body = page.locator("#questions details").first
     body.locator("mark.fixed").wait_for()
+    total, cached = (events[4][key] for key in ("prompt_tokens", "cached_tokens"))
     assert "20 fixed" in body.inner_text()
-    assert "30 of all, cached" in body.inner_text()
-    assert "20 new" in body.inner_text()
+    assert f"{cached} of all, cached" in body.inner_text()
+    assert f"{total - cached} new" in body.inner_text()
     prompt = body.locator(".prompt")
     assert prompt.locator("mark.cached").all_text_contents() == [f"Goal: {EVIL}"[:8]]
     assert prompt.locator("mark.fresh").all_text_contents() == [f"Goal: {EVIL}"[8:]]
-    assert "estimated" not in body.inner_text()
+    assert "not known" not in body.inner_text()
     scored = page.locator("#questions details.question").nth(1)
     scored.locator("summary").click()
     scored.get_by_text(
@@ -255,23 +257,25 @@ def test_a_question_tells_its_parts_apart(show, traces):
     assert "3 new" in scored.inner_text()
 
 
-def test_where_the_cached_part_ends_is_estimated_if_nobody_knows(show, tmp_path):
-    page = show(written(tmp_path / "estimated.jsonl", estimated(asked())))
+def test_where_the_cached_part_ends_is_not_guessed(show, tmp_path):
+    events = asked()
+    del events[5]["shared"]
+    page = show(written(tmp_path / "unknown.jsonl", events))
     questions = page.locator("#questions details.question")
     questions.first.locator("summary").click()
-    questions.first.get_by_text("the end of the cached part is estimated").wait_for()
+    questions.first.get_by_text(
+        f'Where the cached part ends in the text is not known: the tokenizer of "{EVIL[:9]}'
+    ).wait_for()
     prompt = questions.first.locator(".prompt")
-    assert prompt.locator("mark.cached").count() == prompt.locator("mark.fresh").count() == 1
-    joined = "".join(prompt.locator("mark.cached, mark.fresh").all_text_contents())
-    assert joined == f"Goal: {EVIL}"
+    assert prompt.locator("mark.cached").count() == prompt.locator("mark.fresh").count() == 0
+    assert f"Goal: {EVIL}" in prompt.inner_text()
     questions.nth(1).locator("summary").click()
     questions.nth(1).get_by_text("All requests for its choices read 5 tokens in all").wait_for()
     assert questions.nth(1).locator(".shares").count() == 0
 
 
 def test_characters_beyond_the_first_plane_count_once(show, tmp_path):
-    events = asked("🐄🐄🐄")
-    events[4]["cached_end"] = [1, 8]
+    events = counted(asked("🐄🐄🐄"), cached="Goal: 🐄🐄")
     page = show(written(tmp_path / "t.jsonl", events))
     page.locator("#questions details.question summary").first.click()
     marked = page.locator("#questions mark.cached")

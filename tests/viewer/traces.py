@@ -4,6 +4,11 @@ import json
 
 from llm_planning.cli import main
 from llm_planning.trace_file import encode_trace
+from llm_serving.chat import ChatFormat
+from llm_serving.models import resolve
+from llm_serving.request import Message
+
+MODEL = "smollm2-135m-instruct"
 
 RUNS = {
     "too": "run too --task cook-meat --set roles=rules --model none",
@@ -33,14 +38,14 @@ def asked(text=EVIL):
         "role": "propose", "model": text, "asked": "generate", "system": "p",
         "turns": [{"role": "user", "text": f"Goal: {text}"}], "temperature": 0.0, "sample": 0,
         "answer": text, "finish": "stop", "prompt_tokens": 50, "cached_tokens": 30,
-        "completion_tokens": 7, "replayed": 0, "seconds": 0.2, "cached_end": [1, 8],
+        "completion_tokens": 7, "replayed": 0, "seconds": 0.2,
         "simulation": 1, "tree": 0, "node": 0,
     }  # fmt: skip
     scored = {
         "role": "prior", "model": "tiny", "asked": "score", "system": None, "turns": [],
         "choices": [text, "dig"], "logprobs": [-0.5, "-inf"], "prompt_tokens": 5,
         "cached_tokens": 0, "completion_tokens": 0, "replayed": 0, "seconds": 0.1,
-        "shared": {"tokens": 3, "cached_tokens": 0, "requests": 2}, "cached_end": [0, 0],
+        "shared": {"tokens": 3, "cached_tokens": 0, "requests": 2},
         "simulation": 1, "tree": 0, "node": 0, "about": text, "edge": "0.0",
     }  # fmt: skip
     walk = {"tree": 0, "nodes": [0, 1], "edges": ["0.0"], "descent": 1, "rewards": [1.0]}
@@ -68,10 +73,19 @@ def asked(text=EVIL):
     ]  # fmt: skip
 
 
-def estimated(events):
-    """The same where nobody knows where a cached part ends, as with images."""
-    unknown = {"cached_end", "shared"}
-    return [{key: event[key] for key in event if key not in unknown} for event in events]
+def counted(events, cached):
+    """The same, with the first question asked of the bundled model.
+
+    Args:
+        cached: what the part of its prompt that was cached ends with.
+    """
+    chat = ChatFormat(resolve(MODEL).path)
+    question, system = events[4], events[0]["text"]
+    (turn,) = question["turns"]
+    ids = chat.encode([Message("system", system), Message("user", turn["text"])])
+    number = next(end for end in range(len(ids)) if chat.decode(ids[:end]).endswith(cached))
+    counts = {"prompt_tokens": len(ids), "cached_tokens": number}
+    return [*events[:4], question | {"model": MODEL} | counts, *events[5:]]
 
 
 def learning(text=EVIL):

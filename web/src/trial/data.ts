@@ -44,6 +44,8 @@ export interface Question {
   shared?: { tokens: number; cached_tokens: number; requests: number };
   /** The message, the system message included, and the character. */
   cached_end?: [number, number];
+  /** Why it is not known. */
+  end_unknown?: string;
 }
 
 const ARRAYS = {

@@ -59,7 +59,7 @@ function fillIn(body: HTMLElement, trace: Trace, at: number, value: Question): v
   if (typeof system?.text === "string") {
     text.append(turn("system", [el("mark", { class: "fixed" }, system.text)]));
   }
-  const ends = cachedEnds(turns.map((one) => String(one.text)), value, { fixed, cached, total });
+  const ends = cachedEnds(turns.map((one) => String(one.text)), value);
   turns.forEach((one, place) => {
     const said = String(one.text);
     const before = said.slice(0, ends?.[place]);
@@ -71,8 +71,9 @@ function fillIn(body: HTMLElement, trace: Trace, at: number, value: Question): v
       ]),
     );
   });
-  if (!Array.isArray(value.cached_end) && ends !== null && cached > fixed) {
-    body.append(el("p", { class: "soft" }, "In the text, the end of the cached part is estimated."));
+  if (value.end_unknown) {
+    const unknown = "Where the cached part ends in the text is not known";
+    body.append(el("p", { class: "soft" }, `${unknown}: ${value.end_unknown}.`));
   }
   if (turns.length === 0 && system === undefined) {
     text.append(el("p", { class: "soft" }, "The trace knows only the tokens of this prompt."));
@@ -81,28 +82,13 @@ function fillIn(body: HTMLElement, trace: Trace, at: number, value: Question): v
 }
 
 /** Where the cached part ends in each turn; null if nobody knows. */
-function cachedEnds(
-  texts: string[],
-  value: Question,
-  tokens: { fixed: number; cached: number; total: number },
-): number[] | null {
-  if (Array.isArray(value.cached_end)) {
-    const [message, character] = value.cached_end;
-    const systems = value.system ? 1 : 0;
-    return texts.map((text, place) => {
-      if (place + systems !== message) return place + systems < message ? text.length : 0;
-      return units(text, character);
-    });
-  }
-  if (Array.isArray(value.choices)) return null;
-  // With images: by its share of tokens.
-  const { fixed, cached, total } = tokens;
-  const share = total > fixed ? Math.max(0, cached - fixed) / (total - fixed) : 0;
-  let left = Math.round(texts.reduce((sum, text) => sum + text.length, 0) * share);
-  return texts.map((text) => {
-    const end = Math.min(left, text.length);
-    left -= end;
-    return end;
+function cachedEnds(texts: string[], value: Question): number[] | null {
+  if (!Array.isArray(value.cached_end)) return null;
+  const [message, character] = value.cached_end;
+  const systems = value.system ? 1 : 0;
+  return texts.map((text, place) => {
+    if (place + systems !== message) return place + systems < message ? text.length : 0;
+    return units(text, character);
   });
 }
 
