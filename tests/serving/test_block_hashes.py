@@ -17,6 +17,7 @@ from vllm.v1.core import kv_cache_utils  # noqa: E402
 from vllm.v1.request import Request  # noqa: E402
 
 from llm_serving.block_hashes import sharing  # noqa: E402
+from llm_serving.request import Message, ScoreRequest  # noqa: E402
 
 SIZE = 4
 
@@ -110,3 +111,20 @@ def test_a_beginning_with_another_picture_behind_it_is_not_taken_over():
     request(tokens, shared, pictures=[("p", 9, 2), ("q", 20, 4)])
     request([*tokens[:14], *range(14)], shared, pictures=[("p", 9, 2), ("q", 20, 4)])
     assert seen == [0, 0]
+
+
+async def test_the_prompt_of_a_scoring_is_hashed_once(engine, monkeypatch):
+    hashed = []
+    hash_block = kv_cache_utils.hash_block_tokens
+
+    def counted(digest, parent, tokens, beside):
+        hashed.append(tuple(tokens))
+        return hash_block(digest, parent, tokens, beside)
+
+    monkeypatch.setattr(kv_cache_utils, "hash_block_tokens", counted)
+    prompt = (Message("user", "You walk and walk and find a brass lamp. " * 12),)
+    await engine.score(ScoreRequest(prompt, ("go north", "go south", "take the lamp", "wait")))
+    blocks = len(engine.encode(prompt).token_ids) // engine.block_size
+    assert blocks > 3
+    assert len(set(hashed)) >= blocks
+    assert len(hashed) < 2 * blocks

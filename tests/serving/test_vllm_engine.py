@@ -30,7 +30,6 @@ from llm_serving.request import (
     ScoreRequest,
 )
 from llm_serving.scoring import Scored, next_token_logprobs, plain_scores
-from llm_serving.vllm_adapter import sampling_params
 from llm_serving.vllm_arguments import on_gpu
 from llm_serving.vllm_engine import VllmEngine
 
@@ -345,33 +344,6 @@ async def test_the_load_follows_the_batch(engine):
     load = engine.load()
     assert (load.running, load.waiting, load.preempted) == (0, 0, 0)
     assert load.capacity == engine.config.max_batch
-
-
-@pytest.mark.usefixtures("engine")
-def test_vllm_copies_nothing_that_the_parameters_of_a_request_hold():
-    params = sampling_params(
-        temperature=0.0, top_p=1.0, max_tokens=1, seed=None, stop=(), regex="a", ends=(0,)
-    )
-    assert params.clone().structured_outputs is params.structured_outputs
-
-
-async def test_the_prompt_of_a_scoring_is_hashed_once(engine, monkeypatch):
-    from vllm.v1.core import kv_cache_utils
-
-    hashed = []
-    hash_block = kv_cache_utils.hash_block_tokens
-
-    def counted(digest, parent, tokens, beside):
-        hashed.append(tuple(tokens))
-        return hash_block(digest, parent, tokens, beside)
-
-    monkeypatch.setattr(kv_cache_utils, "hash_block_tokens", counted)
-    prompt = (Message("user", "You walk and walk and find a brass lamp. " * 12),)
-    await engine.score(ScoreRequest(prompt, ("go north", "go south", "take the lamp", "wait")))
-    blocks = len(engine.encode(prompt).token_ids) // engine.block_size
-    assert blocks > 3
-    assert len(set(hashed)) >= blocks
-    assert len(hashed) < 2 * blocks
 
 
 async def test_cancelling_a_caller_frees_its_request_in_vllm(engine):
