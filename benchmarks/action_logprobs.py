@@ -172,7 +172,6 @@ def main() -> None:
             target=0.6,
             details={
                 **{f"ms_a_state_{name}": value * 1e3 for name, value in seconds_a_state.items()},
-                "over_plain": seconds_a_state["plain"] / seconds_a_state["ours"],
                 "tokens_a_second": computed / seconds["ours"],
                 "tokens_a_second_bare": computed / seconds["bare"],
                 **{f"gap_nats_{name}": gap for name, gap in gaps.items()},
