@@ -99,10 +99,12 @@ async def plain_scores(
 
     Arguments are those of `Way`.
     """
-    params = uncached_params()
     endings = [(*sequence, end) for sequence in sequences for end in ends]
     results = await asyncio.gather(
-        *(submit(VllmJob(prompt.token_ids + ending, prompt.images, params)) for ending in endings)
+        *(
+            submit(VllmJob(prompt.token_ids + ending, prompt.images, uncached_params()))
+            for ending in endings
+        )
     )
     totals = [
         sum(result.tail_logprobs[-len(ending) :])

@@ -45,7 +45,7 @@ class VllmJob:
     Attributes:
         token_ids: shape [T].
         images: in the order of their placeholders.
-        params: vLLM's `SamplingParams`.
+        params: vLLM's `SamplingParams`, for this job alone: vLLM may write into them.
         adapter: name of the adapter that vLLM applies; None for the weights as they were loaded.
     """
 
@@ -118,6 +118,9 @@ class VllmCore:
         self.engine: Any = None
         try:
             with _STEPPING, _quiet():
+                from llm_serving import block_hashes
+
+                block_hashes.install()
                 _begin_graph_pool()
                 _forget_gpus()
                 vllm_config = EngineArgs(**arguments).create_engine_config()
@@ -382,11 +385,14 @@ def branch_params(token_ids: Sequence[int], rows: Sequence[Sequence[int]]) -> An
 
 
 def _params(**options: Any) -> Any:  # noqa: ANN401
-    """VLLM's parameters of a request that is answered once, when it is finished."""
+    """VLLM's parameters of a request that is answered once, when it is finished.
+
+    They are for one request alone, so vLLM need not copy what they hold.
+    """
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
-    return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **options)
+    return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, skip_clone=True, **options)
 
 
 _STEPPING = threading.Lock()

@@ -40,8 +40,9 @@ def run(folder: str, work: bytes) -> None:
     threading.Thread(target=_end_after, args=(parent, folder), daemon=True).start()
     os.setpgid(0, 0)
     prepare_environment()
-    from llm_serving import outlines_backend
+    from llm_serving import block_hashes, outlines_backend
 
+    block_hashes.install()
     outlines_backend.install()
     logging.getLogger("vllm.v1.engine.core").addFilter(_Reason(Path(folder) / REASON))
     step_forever, arguments = pickle.loads(work)

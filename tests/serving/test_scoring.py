@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from llm_serving.request import EncodedPrompt
-from llm_serving.scoring import branch_scores, tail_scores, trie_scores
-from llm_serving.vllm_adapter import VllmResult, _tail
+from llm_serving.scoring import branch_scores, plain_scores, tail_scores, trie_scores
+from llm_serving.vllm_adapter import VllmResult, _tail, sampling_params
 
 END, OTHER_END, VOCABULARY = 9, 8, 10
 
@@ -77,7 +77,7 @@ class Engine:
             text="",
             prompt_tokens=len(prompt),
             cached_tokens=cached,
-            next_logprobs={token: table(prompt)[token] for token in params.logprob_token_ids},
+            next_logprobs={token: table(prompt)[token] for token in params.logprob_token_ids or ()},
             tail_logprobs=[table(prompt[:i])[prompt[i]] for i in range(cached + 1, len(prompt))]
             if params.prompt_logprobs is not None
             else (),
@@ -114,6 +114,21 @@ async def test_choices_that_begin_others_need_no_request_where_rows_hold_branche
         engine = Engine(0)
         await way(engine, prompt, sequences, ends=(END,))
         assert len(engine.jobs) == requests
+
+
+@pytest.mark.parametrize("way", [plain_scores, trie_scores, tail_scores, branch_scores])
+async def test_no_two_requests_share_their_parameters_which_vllm_may_write_into(way):
+    engine = Engine(0)
+    await way(engine, EncodedPrompt((5, 6)), [(1,), (1, 2), (4,)], ends=(END, OTHER_END))
+    assert len({id(job.params) for job in engine.jobs}) == len(engine.jobs) > 1
+
+
+def test_vllm_copies_nothing_that_the_parameters_of_a_request_hold():
+    pytest.importorskip("vllm")
+    params = sampling_params(
+        temperature=0.0, top_p=1.0, max_tokens=1, seed=None, stop=(), regex="a", ends=(END,)
+    )
+    assert params.clone().structured_outputs is params.structured_outputs
 
 
 async def test_requests_that_disagree_about_a_token_are_noticed():
