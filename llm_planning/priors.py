@@ -71,8 +71,8 @@ TEMPERATURE: Mapping[PriorKind, float] = {
     "verbal": 5.0,
     "uniform": 1.0,
 }
-"""Temperatures of the softmax outside MC-DML: its own (Section 4.1) where answers name labels; 1 keeps
-the distribution of `exact`."""
+"""Temperatures of the softmax: MC-DML's (Section 4.1); 1 keeps the distribution of `exact`, which
+planners of other papers take as it is."""
 
 ABILITIES: Mapping[PriorKind, frozenset[Ability]] = {
     "exact": frozenset({"scores"}),

@@ -154,8 +154,8 @@ class LabelPriorSettings(PriorSettings):
     Attributes:
         prior: by default the paper's way, a label for each action (Section 4.1). `exact` is how
             Section 3.1 defines π: the probabilities of an action's tokens.
-        prior_temperature: of the softmax that makes π; by default the paper's 5 (Section 4.1) however
-            a model is asked, and 1 for rules.
+        prior_temperature: of the softmax that makes π; by default the paper's 5 (Section 4.1)
+            however a model is asked, and 1 for rules.
         prior_absent: log-probability of an action that the answer of `index`, `sample` or `verbal`
             does not contain, in nats: the paper's -10; -5 in the authors' code (llm.py).
     """
