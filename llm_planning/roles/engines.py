@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from llm_planning.roles.as_taught import note_if_strange
 from llm_planning.roles.cached_part import CachedPart
 from llm_planning.trace import tracing
 from llm_serving.engine import MeteredEngine
@@ -56,7 +57,10 @@ class Engines:
 
 
 class TracingEngine(MeteredEngine):
-    """A metered engine that adds every question and answer to the current trace."""
+    """A metered engine that adds every question and answer to the current trace.
+
+    It says if a taught model is asked otherwise than its lessons asked.
+    """
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -67,9 +71,9 @@ class TracingEngine(MeteredEngine):
         return CachedPart(self._engine)
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """Applies the chat template and the tokenizer, and keeps the text for the trace."""
+        """Applies the chat template and the tokenizer, and keeps the text for who reads it."""
         encoded = super().encode(prompt)
-        if prompt is not encoded and tracing() is not None:
+        if prompt is not encoded and (tracing() is not None or self.identity.taught):
             if len(self._read) == _PROMPTS_REMEMBERED:
                 del self._read[next(iter(self._read))]
             self._read[encoded] = prompt
@@ -77,7 +81,7 @@ class TracingEngine(MeteredEngine):
 
     async def generate(self, request: Request) -> Completion:
         """Writes one answer, counts it and adds it to the trace."""
-        prompt = self._text_of(request.prompt)
+        prompt = self._read_as_taught(request)
         completion = await super().generate(request)
         if (trace := tracing()) is not None:
             trace.question(
@@ -93,7 +97,7 @@ class TracingEngine(MeteredEngine):
 
     async def score(self, request: ScoreRequest) -> Scores:
         """Scores choices, counts the question and adds it to the trace."""
-        prompt = self._text_of(request.prompt)
+        prompt = self._read_as_taught(request)
         scores = await super().score(request)
         if (trace := tracing()) is not None:
             shared: Event = {}
@@ -108,6 +112,12 @@ class TracingEngine(MeteredEngine):
                 **shared,
             )
         return scores
+
+    def _read_as_taught(self, request: Request | ScoreRequest) -> Prompt:
+        """The text of a question; a note says if no lesson of its model was asked so."""
+        prompt = self._text_of(request.prompt)
+        note_if_strange(self.identity.answering(request.adapter), request.role, prompt)
+        return prompt
 
     def _text_of(self, prompt: Prompt) -> Prompt:
         """The text of an encoded prompt, if it is kept; otherwise the prompt as it is."""
