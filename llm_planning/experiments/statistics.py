@@ -66,7 +66,7 @@ FISHER = "Fisher's exact test, two-sided"
 
 NO_RUNS = "no runs"
 ONE_RUN = "one run"
-ALL_EQUAL = "all equal"
+ALL_EQUAL = "equal"
 EMPTY_CELL = "a count is 0"
 
 NOTHING = "–"

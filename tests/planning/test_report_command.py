@@ -54,7 +54,7 @@ def test_prints_markdown(swept):
     assert result.exit_code == 0
     assert "| ToO | 2 runs | 0.9k | 0.0905k [0.0841k, 0.0969k] |" in result.stdout
     assert "| ReAct-Option | 0 runs | 0.03k | – |" in result.stdout
-    assert "| 112k | 0.99k (all equal) |" in result.stdout
+    assert "| 112k | 0.99k (equal) |" in result.stdout
     assert "(sweeps/too-table2)" in result.stdout
 
 

@@ -136,7 +136,7 @@ def test_the_interval_of_a_cost_begins_at_zero_and_keeps_its_upper_end():
 )
 def test_equal_values_have_no_interval(estimate):
     """One of no width would say that nothing else can come out."""
-    assert (estimate.value, *ends(estimate), estimate.reason) == (4.0, None, None, "all equal")
+    assert (estimate.value, *ends(estimate), estimate.reason) == (4.0, None, None, "equal")
 
 
 def test_a_group_of_one_leaves_no_interval_and_says_so():
