@@ -23,8 +23,7 @@ from typing import (
 )
 
 from llm_planning.domain import A, S
-from llm_planning.roles.as_taught import parts_of_chat
-from llm_planning.roles.llm import AnswerT, QuestionT
+from llm_planning.roles.llm import AnswerT, QuestionT, parts_of_chat
 from llm_planning.roles.short import words_of
 from llm_serving.answers import compact, parse
 

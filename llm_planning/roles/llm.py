@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from llm_serving.engine import Engine
     from llm_serving.request import Image, Sampling
+    from llm_serving.request import Prompt as Chat
 
 T = TypeVar("T")
 QuestionT = TypeVar("QuestionT")
@@ -166,6 +167,12 @@ def parts_of(sources: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...
     words = {name: text for source in sources for name, text in _BLOCK.findall(source)}
     hashes = (hashlib.sha256(words.get(name, "").encode()).hexdigest()[:8] for name in order)
     return tuple(f"{name}#{digest}" for name, digest in zip(order, hashes, strict=True))
+
+
+def parts_of_chat(prompt: Chat) -> tuple[str, ...]:
+    """The parts of a chat; none of a text or of tokens, of which nothing is known."""
+    turns = prompt if isinstance(prompt, tuple) else ()
+    return tuple(part for turn in turns if isinstance(turn, Message) for part in turn.parts)
 
 
 @lru_cache(maxsize=256)

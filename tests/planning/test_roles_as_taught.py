@@ -15,7 +15,7 @@ from llm_planning.experiments.grid import load_sweep
 from llm_planning.planners.mc_dml import lessons
 from llm_planning.planners.mc_dml.roles import Observation
 from llm_planning.planners.mc_dml.specs import SPECS
-from llm_planning.roles import Engines, as_taught, metered
+from llm_planning.roles import Engines, engines, metered
 from llm_planning.roles.exercises import parts_asked
 from llm_planning.roles.measuring import digest
 from llm_planning.running import prepare
@@ -57,7 +57,7 @@ def asked(monkeypatch):
     found = {}
 
     def noted(model, role, prompt):
-        if strange := as_taught.strange_parts(model, role, prompt):
+        if strange := engines.strange_parts(model, role, prompt):
             found.setdefault(role, set()).update(strange)
 
     monkeypatch.setattr("llm_planning.roles.engines.note_if_strange", noted)
@@ -66,8 +66,8 @@ def asked(monkeypatch):
 
 @pytest.fixture
 def lines(caplog):
-    as_taught._note.cache_clear()
-    caplog.set_level(logging.WARNING, logger=as_taught.__name__)
+    engines._note.cache_clear()
+    caplog.set_level(logging.WARNING, logger=engines.__name__)
     return lambda: [record.getMessage() for record in caplog.records]
 
 
