@@ -14,8 +14,9 @@ from llm_planning.experiments.export import csv_line
 from llm_planning.experiments.measures import Difference, Measured, compare, measure
 from llm_planning.experiments.published import Row
 from llm_planning.experiments.report_verdict import printed_value, verdict_counts, verdict_text
-from llm_planning.experiments.runs import Runs, field_values
+from llm_planning.experiments.runs import Runs, field_values, one_of_equal_seeds
 from llm_planning.experiments.statistics import (
+    ALL_EQUAL,
     CONFIDENCE,
     EMPTY_CELL,
     NOTHING,
@@ -82,6 +83,8 @@ class Cell:
         published_value: the number in it; None if there is none.
         measured: the number from the runs; None if it is not measured.
         senseless: why no run can fill it; None if one can, or does.
+        mark: why it is no evidence; None if it is (`NoEvidence.mark`).
+        equal: number of runs whose seeds all did the same, so that each trial counts once; else 0.
     """
 
     column: Column
@@ -89,6 +92,8 @@ class Cell:
     published_value: float | None
     measured: Measured | None
     senseless: str | None = None
+    mark: str | None = None
+    equal: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,19 +275,23 @@ def _line(table: PublishedTable, row: Row, runs: Runs, about: Runs) -> Line:
 def _cell(table: PublishedTable, column: Column, row: Row, runs: Runs, about: Runs) -> Cell:
     published = row.published.get(column.key)
     fitting = runs.select(column.where)
+    measured = _measured(column, row, fitting, about.select(column.where))
+    once = measured is not None and measured.done < len(fitting.done)
     return Cell(
         column=column,
         published=published,
         published_value=None if published is None else printed_value(published),
-        measured=_measured(column, row, fitting, about.select(column.where)),
+        measured=measured,
         senseless=None if fitting.all else table.why_senseless(str(row.label), column.key),
+        mark=table.mark(str(row.label), column.key),
+        equal=len(fitting.done) if once else 0,
     )
 
 
 def _measured(column: Column, row: Row, runs: Runs, about: Runs) -> Measured | None:
     """The number of a cell; None for what is only cited, and for runs compared with themselves.
 
-    Runs whose own cost is the budget are measured all the same.
+    Runs whose own cost is the budget are measured all the same. Equal seeds are one run.
 
     Args:
         runs: of row and column.
@@ -292,7 +301,7 @@ def _measured(column: Column, row: Row, runs: Runs, about: Runs) -> Measured | N
     if row.where is None or quantity is None:
         return None
     if quantity.against is None:
-        return measure(runs, quantity)
+        return measure(one_of_equal_seeds(runs, quantity.fields), quantity)
     beside = about.select({**row.where, **quantity.against})
     compared = beside != runs or quantity.kind == "passed"
     return measure(runs, quantity, beside=beside) if compared else None
@@ -449,8 +458,10 @@ def measured_text(cell: Cell, line: Line) -> str:
     if measured is None:
         return NOTHING
     estimate = measured.estimate
-    remarks = []
-    if estimate.reason is not None and estimate.value is not None:
+    remarks = [cell.mark] if cell.mark and estimate.value is not None else []
+    if estimate.reason == ALL_EQUAL:
+        remarks.append(ALL_EQUAL)
+    elif estimate.reason is not None and estimate.value is not None:
         remarks.append(f"no interval: {estimate.reason}")
     elif estimate.reason == EMPTY_CELL:
         remarks.append(f"no finite value: {estimate.reason}")
@@ -461,7 +472,9 @@ def measured_text(cell: Cell, line: Line) -> str:
         remarks.append(f"{measured.without} without a value")
     if measured.replayed:
         remarks.append(f"{measured.replayed} of {measured.done} replayed")
-    here = (measured.done, measured.failed, measured.pending)
+    if cell.equal:
+        remarks.append(f"{cell.equal} runs, equal for all seeds")
+    here = (cell.equal or measured.done, measured.failed, measured.pending)
     if here != (len(line.runs.done), len(line.runs.failed), len(line.runs.pending)):
         remarks.append(write_counts(*here))
     text = write_estimate(estimate, cell.column.form)
@@ -575,6 +588,8 @@ def write_difference(difference: Difference, form: Form) -> str:
     counts = [_count(estimate.n, counted)]
     if estimate.n == 1:
         counts.append(f"no interval: one {counted}")
+    if estimate.reason == ALL_EQUAL:
+        counts.append(ALL_EQUAL)
     if difference.alone:
         counts.append(f"{_count(difference.alone, 'run')} without a partner")
     return f"{write_estimate(estimate, form)} ({', '.join(counts)})"

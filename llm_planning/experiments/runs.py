@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.experiments.ledger import LedgerError, repeatable_digest
@@ -249,14 +249,36 @@ def mark_equal_seeds(trials: Sequence[ListedTrial], ledger: Ledger) -> Runs:
     The same are result, costs and every recorded event: seeds may change nothing, so such runs tell
     no more than one. Runs whose traces are not there are not compared.
     """
+    equal = keys_of_equal_seeds(trials, ledger)
+    return runs_of(
+        {**trial.record, EQUAL: True} if trial.key in equal else trial.record for trial in trials
+    )
+
+
+def keys_of_equal_seeds(trials: Sequence[ListedTrial], ledger: Ledger) -> frozenset[str]:
+    """The keys of trials whose seeds all did the same; see `mark_equal_seeds`."""
     cells: dict[str, list[ListedTrial]] = {}
     for trial in trials:
         if trial.record.get("status") == "done" and trial.trace_sha256:
             cells.setdefault(trial_without_seed(trial.record), []).append(trial)
-    equal = {trial.key for cell in cells.values() if _are_equal(cell, ledger) for trial in cell}
-    return runs_of(
-        {**trial.record, EQUAL: True} if trial.key in equal else trial.record for trial in trials
+    return frozenset(
+        trial.key for cell in cells.values() if _are_equal(cell, ledger) for trial in cell
     )
+
+
+def one_of_equal_seeds(runs: Runs, fields: Sequence[str]) -> Runs:
+    """The first run of each trial, if all seeds of each did the same; otherwise all runs.
+
+    Args:
+        runs: those of equal seeds have `EQUAL` in them.
+        fields: that are measured. Where seeds differ in one, as in times, all runs are kept.
+    """
+    first: dict[str, RunRecord] = {}
+    for record in runs.done:
+        one = first.setdefault(trial_without_seed(record), record)
+        if not record.get(EQUAL) or any(record.get(field) != one.get(field) for field in fields):
+            return runs
+    return replace(runs, done=tuple(first.values()))
 
 
 def _are_equal(cell: Sequence[ListedTrial], ledger: Ledger) -> bool:
