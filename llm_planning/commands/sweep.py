@@ -14,6 +14,8 @@ from llm_planning.commands.options import (
     CacheOption,
     ExecutorKind,
     JsonOption,
+    RoleModelOption,
+    SetOption,
     SweepFolderArgument,
     VerboseOption,
     check_writable_folder,
@@ -35,12 +37,21 @@ FileArgument = Annotated[
         metavar="FILE", help="The sweep's YAML file, or a name such as too/figure3-small."
     ),
 ]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        parser=name,
+        help="Ask this model wherever the file has one asked; named as for `run`.  "
+        "[default: the file's models]",
+        show_default=False,
+    ),
+]
 OutOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
         parser=named_path,
-        help="Folder for the results.  [default: ./sweeps/NAME]",
+        help="Folder for the results.  [default: ./sweeps/NAME, or ./sweeps/NAME-MODEL]",
     ),
 ]
 DryOption = Annotated[
@@ -117,6 +128,9 @@ TrustOption = Annotated[
 def run(
     file: FileArgument,
     *,
+    model: ModelOption = None,
+    role_model: RoleModelOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    settings: SetOption = [],  # noqa: B006 - likewise
     out: OutOption = None,
     dry_run: DryOption = False,
     samples: SamplesOption = 0,
@@ -142,10 +156,19 @@ def run(
     kernels, which cost some speed. Elsewhere it asks one question at a time, which gives up all
     that batching gains. Either way answers are the same only on the same hardware and versions.
 
+    --model runs a paper's table with a model of your own. It is asked whatever the file has a model
+    asked; rules and oracles stay, unless --set roles=llm has the model asked there, too. What is
+    replaced is printed, and is part of the sweep's name and of the key of each trial.
+
     A sweep may be somebody else's. Code, models that do not come with this program, and files to be
     written are used only if --trust names them too.
     """
-    from llm_planning.commands.sweep_plan import list_trials, run_samples
+    from llm_planning.commands.sweep_plan import (
+        instead_of,
+        list_trials,
+        print_changes,
+        run_samples,
+    )
     from llm_planning.commands.sweep_running import carry_out, executor_of
     from llm_planning.experiments.grid import load_sweep
     from llm_planning.experiments.sweep_files import Trust, find_sweep
@@ -163,7 +186,9 @@ def run(
             ray_workers=ray_workers,
             ray_cpus=ray_cpus,
         )
-        sweep = load_sweep(find_sweep(file), trust=Trust.of(trust))
+        instead = instead_of(model, role_model, settings)
+        sweep = load_sweep(find_sweep(file), trust=Trust.of(trust), instead=instead)
+    print_changes(sweep)
     if dry_run:
         expected = None
         if samples:
@@ -183,7 +208,7 @@ def _refusing_but_models() -> Iterator[None]:
 
     A model or an adapter that is missing has failed, as where the command line names it.
     """
-    from llm_planning.experiments.grid_file import SweepConfigError
+    from llm_planning.experiments.sweep_files import SweepConfigError
     from llm_serving.errors import AdapterError, UnknownModelError
 
     try:

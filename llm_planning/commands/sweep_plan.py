@@ -6,17 +6,56 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from llm_base.terminal import SafeConsole, harmless, literal, say_json
+from llm_base.terminal import SafeConsole, complain, harmless, literal, say_json
+from llm_planning.commands.options import read_pairs
+from llm_planning.endings import UsageError
 from llm_planning.experiments.display import Display, clock
 from llm_planning.experiments.forecast import by_kind, choose_samples, forecast
+from llm_planning.experiments.instead import Instead
 from llm_planning.experiments.runs import trial_record, varying
+from llm_planning.model_configs import configuration, model_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_planning.experiments.executors import Executor
     from llm_planning.experiments.forecast import Forecast
+    from llm_planning.experiments.grid import Sweep
     from llm_planning.experiments.trial import Trial
+
+
+def instead_of(model: str | None, role_models: Sequence[str], settings: Sequence[str]) -> Instead:
+    """Reads what the command line puts in the place of what a sweep's file says.
+
+    Raises:
+        UsageError: a pair is malformed, or a role's model is empty.
+        ServingError: there is no such model.
+    """
+    roles = read_pairs(role_models, "--role-model")
+    if unnamed := [role for role, named in roles.items() if not named]:
+        raise UsageError(f"--role-model {unnamed[0]}=: name a model after the sign")
+    instead = Instead(
+        model=model_name(model or ""),
+        role_models={role: model_name(str(named)) for role, named in roles.items()},
+        settings={key: str(text) for key, text in read_pairs(settings, "--set").items()},
+    )
+    for named in instead.models:
+        configuration(named)
+    return instead
+
+
+def print_changes(sweep: Sweep) -> None:
+    """Says on the terminal what models and settings of the command line have replaced."""
+    if not sweep.changes:
+        return
+    complain(f"{sweep.name} differs from its file:")
+    for change in sweep.changes:
+        now = f"{change.after} instead of {change.before}"
+        if change.after is None:
+            now = f"{change.before} is left out, as nothing reads it now"
+        complain(f"{change.what}: {now} ({', '.join(change.planners)})")
+    if sweep.unasked:
+        complain(f"as in the file, since no model is asked: {', '.join(sweep.unasked)}")
 
 
 def run_samples(trials: Sequence[Trial], count: int, executor: Executor) -> Forecast:
