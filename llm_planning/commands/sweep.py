@@ -56,14 +56,22 @@ OutOption = Annotated[
 ]
 DryOption = Annotated[
     bool,
-    typer.Option("--dry-run", help="List the trials; with --samples, estimate their cost, too."),
+    typer.Option("--dry-run", help="List the trials, and load no model."),
+]
+ForecastOption = Annotated[
+    bool,
+    typer.Option(
+        "--forecast",
+        help="Run a few trials of each row, which count as done, and say what the rest will take.",
+    ),
 ]
 SamplesOption = Annotated[
-    int,
+    int | None,
     typer.Option(
-        min=0,
+        min=1,
         max=1_000_000,
-        help="Trials that --dry-run runs to estimate the rest; 0 loads no model.",
+        metavar="N",
+        help="Trials that --forecast is to have results of.  [default: 2 of each row, 40 at most]",
     ),
 ]
 ByOption = Annotated[
@@ -133,7 +141,8 @@ def run(
     settings: SetOption = [],  # noqa: B006 - likewise
     out: OutOption = None,
     dry_run: DryOption = False,
-    samples: SamplesOption = 0,
+    forecast: ForecastOption = False,
+    samples: SamplesOption = None,
     cache: CacheOption = True,
     deterministic: DeterministicOption = False,
     executor: ExecutorOption = "local",
@@ -167,15 +176,16 @@ def run(
         instead_of,
         list_trials,
         print_changes,
-        run_samples,
     )
-    from llm_planning.commands.sweep_running import carry_out, executor_of
+    from llm_planning.commands.sweep_running import carry_out, executor_of, finished_in
+    from llm_planning.experiments.forecast import choose_samples
     from llm_planning.experiments.grid import load_sweep
     from llm_planning.experiments.sweep_files import Trust, find_sweep
-    from llm_planning.interrupts import sigterm_as_ctrl_c
 
-    if samples and not dry_run:
-        raise UsageError("--samples: only --dry-run takes samples: add it, or leave --samples out")
+    if samples is not None and not forecast:
+        raise UsageError("--samples: only --forecast takes samples: add it, or leave --samples out")
+    if dry_run and forecast:
+        raise UsageError("--dry-run runs nothing, and --forecast runs some trials: leave one out")
     with _refusing_but_models():
         running = executor_of(
             executor,
@@ -190,16 +200,36 @@ def run(
         sweep = load_sweep(find_sweep(file), trust=Trust.of(trust), instead=instead)
     print_changes(sweep)
     if dry_run:
-        expected = None
-        if samples:
-            with sigterm_as_ctrl_c():
-                expected = run_samples(sweep.trials, samples, running)
-        list_trials(sweep.trials, expected=expected, as_json=as_json)
+        list_trials(sweep.trials, as_json=as_json)
         return
     folder = out or Path("sweeps") / sweep.name
     check_writable_folder(folder)
+    if forecast:
+        chosen = choose_samples(sweep.trials, samples, finished=finished_in(folder))
+        carry_out(folder, sweep.to_json(), running, deterministic=deterministic, chosen=chosen)
+        _print_forecast(folder, ran=len(chosen), as_json=as_json)
+        return
     progress = carry_out(folder, sweep.to_json(), running, deterministic=deterministic)
     _print_end(folder, sweep.name, progress, as_json=as_json)
+
+
+def _print_forecast(folder: Path, *, ran: int, as_json: bool) -> None:
+    from llm_base.terminal import SafeConsole, say, say_json
+    from llm_planning.commands.sweep_plan import forecast_json, forecast_lines, forecast_table
+    from llm_planning.experiments.forecast import forecast
+    from llm_planning.experiments.ledger import Ledger
+
+    with Ledger.open(folder) as ledger:
+        name = str(ledger.sweep["name"])
+        expected = forecast(ledger.trials, [row.result for row in ledger.rows()])
+    if as_json:
+        say_json({"folder": str(folder), "name": name, "ran": ran, **forecast_json(expected)})
+        return
+    say(f"{name}: {ran} trials were run for this, and count as done.")
+    for line in forecast_lines(expected):
+        say(line)
+    SafeConsole(width=None if sys.stdout.isatty() else 200).print(forecast_table(expected))
+    say(f"Next: llm-planning sweep resume {shlex.quote(str(folder))}")
 
 
 @contextmanager
