@@ -157,19 +157,24 @@ class Replacing:
         if not typed:
             return own, rows
         spec = rows[0].spec
-        before = {proper_key(key, spec): _listed(entry.value) for key, entry in own.items()}
-        kept = {key: entry for key, entry in own.items() if proper_key(key, spec) not in typed}
+        before = {proper_key(key, spec): entry for key, entry in own.items()}
         given = {key: Entry([value], f"--set {key}", 0) for key, value in typed.items()}
-        for key, value in typed.items():
-            here = before.get(key) or _listed([_default(rows[0], key)])
-            if here != _listed([value]):
-                self._note(key, here, _listed([value]), [name])
-        rows = list(rows_of(name, kept | given, entries))
-        unread = set.intersection(*map(_unread, rows)) - typed.keys()
-        for key in unread:
-            self._note(key, before[key], None, [name])
-        kept = {key: entry for key, entry in kept.items() if proper_key(key, spec) not in unread}
-        return kept | given, list(rows_of(name, kept | given, entries))
+        rows = list(rows_of(name, before | given, entries))
+        unread = set.intersection(*map(_unread, rows))
+        # What this planner never reads is set for the others alone.
+        given = {key: entry for key, entry in given.items() if key not in unread}
+        if not given:
+            return own, list(rows_of(name, own, entries))
+        self._used |= given.keys()
+        for key, entry in given.items():
+            old = before[key].value if key in before else [_default(rows[0], key)]
+            if list(old) != entry.value:
+                self._note(key, _listed(old), _listed(entry.value), [name])
+        kept = before.keys() - given.keys() - unread | (typed.keys() & unread & before.keys())
+        for key in before.keys() - given.keys() - kept:
+            self._note(key, _listed(before[key].value), None, [name])
+        after = {key: entry for key, entry in before.items() if key in kept} | given
+        return after, list(rows_of(name, after, entries))
 
     def parts(
         self,
@@ -222,11 +227,16 @@ class Replacing:
             SweepConfigError: no planner has a setting or asks a role, or nobody asks a model.
         """
         for key in self._instead.settings:
-            if key not in self._used:
+            if key.removeprefix(FOREIGN) in self._used or key in self._used:
+                continue
+            if key in self._keys:
                 raise SweepConfigError(
-                    f"--set {key}: no planner of {sweep_argument(file)} has this setting; "
-                    f"{remedy(key, sorted(self._keys))}"
+                    f"--set {key}: no planner of {sweep_argument(file)} reads this setting there"
                 )
+            raise SweepConfigError(
+                f"--set {key}: no planner of {sweep_argument(file)} has this setting; "
+                f"{remedy(key, sorted(self._keys))}"
+            )
         for role in self._instead.role_models:
             if role not in self._roles:
                 raise SweepConfigError(
@@ -255,7 +265,6 @@ class Replacing:
             if all(proper_key(key, row.spec) in known_keys(row.spec, row.domain) for row in rows):
                 (name,) = names
                 typed[name] = _value(rows[0], name, text)
-                self._used.add(key)
         return typed
 
     def _role_models(

@@ -1,16 +1,24 @@
 """Sweeps with models and settings of the command line in the place of the file's."""
 
 import json
+import subprocess
+import sys
+import time
 from collections import Counter
+from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import answer, invoke, refused
+from report_ledgers import report_of, result_of, trial_of
 from served_models import ONE_OPTION, serve
 
 from llm_planning.experiments.grid import load_sweep
 from llm_planning.experiments.instead import Change, Instead
-from llm_planning.experiments.ledger import Ledger
+from llm_planning.experiments.ledger import Ledger, LedgerError
+from llm_planning.experiments.paper_report import EmptyReportError, as_json, markdown
+from llm_planning.experiments.papers import find_paper
 from llm_planning.experiments.sweep_files import SweepConfigError, find_sweep
 
 MODEL = "qwen2.5-7b-instruct"
@@ -79,6 +87,16 @@ def test_who_asks_nobody_stays_what_it_is_and_is_told():
         ),
         ("mc_dml/search", ASKED, "mc_dml/search asks no model, its planners have no roles"),
         ("too/table1", Instead(settings={"kk": "3"}), "--set kk: no planner of too/table1 has"),
+        (
+            "too/table1",
+            Instead(settings={"max_context": "9"}),
+            "--set max_context: no planner of too/table1 has this setting",
+        ),
+        (
+            "llm_mcts/taught-table1",
+            Instead(settings={"votes": "9"}),
+            "--set votes: no planner of llm_mcts/taught-table1 reads this setting there",
+        ),
         ("too/table1", Instead(settings={"k": "x"}), "--set k=x: setting k='x' is not possible"),
         (
             "too/table1",
@@ -144,6 +162,15 @@ def test_a_setting_that_nothing_reads_any_more_is_left_out(load, tmp_path):
     assert [(change.what, change.before, change.after) for change in own.changes] == [
         ("choice", "majority", "argmax"),
         ("votes", "3", None),
+    ]
+
+
+def test_a_setting_is_of_the_planners_that_read_it():
+    own = packaged("too/table1", Instead(settings={"d": "9"}))
+    assert {t.planner for t in own.trials if t.settings["d"] == 9} == {"cot", "tot-mcts", "too"}
+    assert [(change.before, change.after, change.planners) for change in own.changes] == [
+        ("32", "9", ("cot",)),
+        ("12", "9", ("tot-mcts", "too")),
     ]
 
 
@@ -215,3 +242,108 @@ def test_the_command_line_vouches_for_the_models_that_it_names(served, tmp_path)
     with Ledger.open(tmp_path / "sweeps" / "small-mine") as ledger:
         assert {trial.model for trial in ledger.trials} == {"mine.yaml"}
     assert "--trust weights" in refused("sweep", "resume", "sweeps/small-mine")
+
+
+TABLE = """
+title: Who plans
+columns: [{key: calls, label: calls, measure: {mean: calls}}]
+rows:
+  - {label: asked, where: {planner: cot, model: taught}, published: {calls: 2}}
+  - {label: ruled, where: {planner: cot, model: none}}
+compare:
+  - {column: calls, first: {model: taught}, second: {model: none}}
+"""
+
+
+def reported(folder, *named, table=TABLE):
+    results = [result_of(replace(trial_of("cot", seed=0), model=name)) for name in named]
+    return report_of(folder, table, results)
+
+
+def test_a_report_names_the_model_that_stands_for_the_table_s_own(tmp_path):
+    own = reported(tmp_path, "mine", "none")
+    assert [len(line.runs.done) for line in own.lines] == [1, 1]
+    assert own.lines[0].fields == {"planner": "cot", "model": "mine"}
+    assert own.differences[0].difference.estimate.n == 1
+    text = markdown(own, sweep="s", verbose=False)
+    assert "\nModel: mine (1 run); no model (1 run), in the place of taught.\n" in text
+    values = as_json(own)
+    assert (values["models"], values["stands_for"]) == ({"mine": 1, "none": 1}, "taught")
+
+
+@pytest.mark.parametrize("named", [("taught", "other"), ("mine", "other", "none")])
+def test_no_model_stands_for_another_where_there_are_several(tmp_path, named):
+    table = TABLE.replace("rows:", "rows:\n  - {label: all, where: {planner: cot}}")
+    own = reported(tmp_path, *named, table=table)
+    assert own.stands_for == ""
+    assert len(own.lines[1].runs.done) == named.count("taught")
+
+
+def test_a_table_that_names_several_models_stays_what_it_says(tmp_path):
+    table = TABLE.replace("model: none", "model: untaught")
+    with pytest.raises(EmptyReportError):
+        reported(tmp_path, "mine", table=table)
+
+
+SMALL = {
+    "too/table1": ("k=1", "d=2", "iter=1", "executions=1"),
+    "drip/table1-small": ("roles=llm", "budget=4", "moves=3", "d=2"),
+    "llm_mcts/small": ("simulations=1", "moves=1"),
+    "mc_dml/table4": ("simulations_per_action=1",),
+    "xenon/table12": ("steps=3",),
+}
+"""A sweep of each paper -> settings by which a trial takes seconds."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_each_paper_s_table_runs_with_a_model_in_an_empty_folder(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LLM_PLANNING_CACHE", str(tmp_path / "cache"))
+    settings = [part for pair in SMALL[name] for part in ("--set", pair)]
+    asked = ("--model", "smollm2-135m-minecraft")
+    told = answer("sweep", "run", name, *asked, *settings, "--forecast", "--samples", "3")
+    assert told["name"].startswith(f"{name.replace('/', '-').replace('_', '-')}-smollm2-135m-minec")
+    assert (told["failed"], told["done"], told["left"]) == ({}, 3, told["total"] - 3)
+    assert told["questions"]["value"] > 0
+    assert told["seconds"]["value"] > 0
+    state = answer("sweep", "status", told["folder"])
+    assert (state["done"], state["calls"] > 0) == (3, True)
+    paper, table = name.split("/")
+    if table in find_paper(paper).tables():
+        report = invoke("report", "paper", paper, table, "--from", told["folder"])
+        assert report.exit_code == 0, report.output
+        assert "Model: smollm2-135m-minecraft (" in report.stdout
+
+
+def test_a_killed_sweep_goes_on_where_the_same_options_say_so(tmp_path):
+    (tmp_path / "games.yaml").write_text(
+        "{planners: uct, tasks: trap-door, model: none, seeds: 12, settings: {simulations: 9}}"
+    )
+    options = ("games.yaml", "--set", "simulations=1500", "--no-cache", "--concurrency", "1")
+    command = (sys.executable, "-m", "llm_planning", "sweep", "run", *options)
+    folder = tmp_path / "sweeps" / "games-simulations-1500"
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        while not recorded(folder):
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.01)
+        process.kill()
+    kept = recorded(folder)
+    with chdir(tmp_path):
+        told = answer("sweep", "run", *options, "--forecast")
+        assert (told["ran"], told["total"]) == (max(0, 2 - len(kept)), 12)
+        ended = answer("sweep", "run", *options)
+    assert (ended["kept"], ended["total"]) == (max(2, len(kept)), 12)
+    assert kept <= recorded(folder)
+    assert len(recorded(folder)) == 12
+    with Ledger.open(folder) as ledger:
+        assert {trial.settings["simulations"] for trial in ledger.trials} == {1500}
+
+
+def recorded(folder):
+    """Keys of the trials in a ledger that another process may be making."""
+    try:
+        with Ledger.open(folder) as ledger:
+            return ledger.finished()
+    except LedgerError:
+        return frozenset()
