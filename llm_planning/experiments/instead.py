@@ -246,14 +246,13 @@ class Replacing:
         own = any(change.what.startswith("model") for change in self.changes)
         if self._instead.models and not self._asking and not own:
             name, roles = sweep_argument(file), ", ".join(sorted(self._roles))
-            by_model = [*_siblings(file)]
-            sibling = f", or run {' or '.join(by_model)}" if by_model else ""
-            ruled = (
-                f"rules answer {roles}: add --set roles=llm to ask the model{sibling}"
-                if roles
-                else f"its planners have no roles{sibling}"
-            )
-            raise SweepConfigError(f"{name} asks no model, {ruled}")
+            ways = [f"run {name}" for name in _siblings(file)]
+            why = "its planners ask nothing"
+            if roles:
+                why = f"rules answer {roles}"
+                ways.insert(0, "add --set roles=llm")
+            remedies = f": {', or '.join(ways)}" if ways else ""
+            raise SweepConfigError(f"{name} asks no model, as {why}{remedies}")
 
     def _typed(self, rows: Sequence[Row]) -> dict[str, Json]:
         """The given settings that a planner has in each of its domains, as its models read them."""
@@ -327,24 +326,32 @@ def _asks(row: Row) -> bool:
 
 def _unread(row: Row) -> set[str]:
     """The settings of a row that nothing reads, whatever the others are."""
-    unread: list[set[str]] = []
+    defaults = to_jsonable_python(choose(row.spec, row.domain, {}).to_json())
+    ever, always = set[str](), set(row.settings)
     for given in islice(row.combinations(), _TRIED):
-        left, dropped = dict(given), set[str]()
-        while True:
-            try:
-                choose(row.spec, row.domain, left)
-            except UnreadSettingError as error:
-                key = next((key for key in (error.key, FOREIGN + error.key) if key in left), None)
-                if key is None:
-                    break
-                dropped.add(key)
-                del left[key]
-            except SettingsError:
+        unread = _unread_of(row, given)
+        ever |= unread
+        # Of a default it is not said that nothing reads it.
+        always &= unread | {key for key, value in given.items() if value == defaults[key]}
+    return ever & always
+
+
+def _unread_of(row: Row, given: Mapping[str, Json]) -> set[str]:
+    """The settings of a combination that nothing reads."""
+    left = dict(given)
+    while True:
+        try:
+            choose(row.spec, row.domain, left)
+        except UnreadSettingError as error:
+            key = next((key for key in (error.key, FOREIGN + error.key) if key in left), None)
+            if key is None:
                 break
-            else:
-                break
-        unread.append(dropped)
-    return set.intersection(*unread)
+            del left[key]
+        except SettingsError:
+            break
+        else:
+            break
+    return given.keys() - left.keys()
 
 
 def _value(row: Row, key: str, text: str) -> Json:

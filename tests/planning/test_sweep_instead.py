@@ -82,10 +82,10 @@ def test_who_asks_nobody_stays_what_it_is_and_is_told():
         (
             "llm_mcts/table1",
             ASKED,
-            "llm_mcts/table1 asks no model, rules answer goal, position, prior: add --set "
-            "roles=llm to ask the model, or run llm_mcts/taught-table1",
+            "llm_mcts/table1 asks no model, as rules answer goal, position, prior: add --set "
+            "roles=llm, or run llm_mcts/taught-table1",
         ),
-        ("mc_dml/search", ASKED, "mc_dml/search asks no model, its planners have no roles"),
+        ("mc_dml/search", ASKED, "mc_dml/search asks no model, as its planners ask nothing"),
         ("too/table1", Instead(settings={"kk": "3"}), "--set kk: no planner of too/table1 has"),
         (
             "too/table1",
@@ -163,6 +163,13 @@ def test_a_setting_that_nothing_reads_any_more_is_left_out(load, tmp_path):
         ("choice", "majority", "argmax"),
         ("votes", "3", None),
     ]
+
+
+def test_a_setting_of_the_oracle_is_left_out_where_the_model_is_asked():
+    own = packaged("too/table1-oracles", Instead(model=MODEL, settings={"roles": "llm"}))
+    assert models(own) == {MODEL: len(own.trials)}
+    (left_out,) = (change for change in own.changes if change.after is None)
+    assert (left_out.what, left_out.before) == ("rules_see", "imagined, initial")
 
 
 def test_a_setting_is_of_the_planners_that_read_it():
