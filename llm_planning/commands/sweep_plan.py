@@ -115,7 +115,10 @@ def forecast_lines(expected: Forecast) -> Iterator[str]:
     if expected.questions.low is None:
         yield "No row has two results, so that how far this is off is not known."
     if expected.borrowed:
-        yield f"{expected.borrowed} rows have no result yet: those of like rows stand for theirs."
+        yield (
+            f"{expected.borrowed} rows have no result yet: those of like rows stand for theirs, "
+            "and how unlike they are is in no interval."
+        )
     if expected.replayed:
         yield (
             f"The response cache had {expected.replayed:.0%} of the answers so far, which took no "

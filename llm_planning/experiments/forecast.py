@@ -155,21 +155,19 @@ def forecast(trials: Sequence[Trial], results: Sequence[TrialResult]) -> Forecas
     for result in done:
         of_arm.setdefault(_arm(result.trial), []).append(result)
     left = {name: sum(trial.key not in known for trial in same) for name, same in arms.items()}
-    spent = {id(result): sum(result.usage.values(), start=Usage()) for result in done}
+    spent = {id(result): _asked(result) for result in done}
     timed = [result for result in done if _took_time(spent[id(result)])]
     of_time = {id(result) for result in timed}
     at_once = {models: _at_once(some) for models, some in _by_models(timed).items()}
     overall = _at_once(timed)
 
-    def amount(value: Callable[[TrialResult], float], some: Sequence[TrialResult]) -> Amount:
-        chosen = {id(result) for result in some}
-        return _total(
-            [
-                (left[name], [value(one) for one in like if id(one) in chosen])
-                for name, same in arms.items()
-                if left[name] and (like := _alike(name, same[0], of_arm, chosen, done))
-            ]
-        )
+    def amount(value: Callable[[TrialResult], float], some: Collection[int]) -> Amount:
+        groups = []
+        for name, same in arms.items():
+            like, own = _alike(same[0], of_arm.get(name, ()), done, usable=some)
+            if left[name] and like:
+                groups.append(_Group(left[name], [value(one) for one in like], own=own))
+        return _total(groups)
 
     def of_clock(result: TrialResult) -> float:
         return result.seconds / at_once.get(_models(result.trial), overall)
@@ -192,12 +190,17 @@ def forecast(trials: Sequence[Trial], results: Sequence[TrialResult]) -> Forecas
         borrowed=sum(name not in of_arm for name in arms if left[name]),
         replayed=sum(usage.replayed for usage in spent.values()) / calls if calls else 0.0,
         at_once=overall,
-        questions=amount(lambda result: spent[id(result)].calls, done),
-        prompt_tokens=amount(lambda result: spent[id(result)].prompt_tokens, done),
-        cached_tokens=amount(lambda result: spent[id(result)].cached_tokens, done),
-        completion_tokens=amount(lambda result: spent[id(result)].completion_tokens, done),
-        seconds=amount(of_clock, timed) if timed else None,
+        questions=amount(lambda result: spent[id(result)].calls, spent),
+        prompt_tokens=amount(lambda result: spent[id(result)].prompt_tokens, spent),
+        cached_tokens=amount(lambda result: spent[id(result)].cached_tokens, spent),
+        completion_tokens=amount(lambda result: spent[id(result)].completion_tokens, spent),
+        seconds=amount(of_clock, of_time) if timed else None,
     )
+
+
+def _asked(result: TrialResult) -> Usage:
+    """What a model was asked; texts that are only compared have no prompt."""
+    return sum((usage for usage in result.usage.values() if usage.prompt_tokens), start=Usage())
 
 
 def _took_time(spent: Usage) -> bool:
@@ -206,40 +209,51 @@ def _took_time(spent: Usage) -> bool:
 
 
 def _alike(
-    name: str,
     trial: Trial,
-    of_arm: Mapping[str, Sequence[TrialResult]],
-    usable: Collection[int],
+    of_arm: Sequence[TrialResult],
     done: Sequence[TrialResult],
-) -> list[TrialResult]:
-    """The usable results by which an arm is judged: its own, its planner's, or all."""
-    for some in (
-        of_arm.get(name, ()),
-        [result for result in done if result.trial.planner == trial.planner],
-        done,
-    ):
+    *,
+    usable: Collection[int],
+) -> tuple[list[TrialResult], bool]:
+    """The usable results by which the arm of a trial is judged, and whether they are its own."""
+    of_planner = [result for result in done if result.trial.planner == trial.planner]
+    for some in (of_arm, of_planner, done):
         if like := [result for result in some if id(result) in usable]:
-            return like
-    return []
+            return like, some is of_arm
+    return [], False
 
 
-def _total(groups: Sequence[tuple[int, Sequence[float]]]) -> Amount:
-    """The sum over all trials to come.
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """An arm's trials to come, and the values of trials like them.
 
-    Args:
-        groups: of each arm the number of its trials to come, and the values of like ones.
+    Attributes:
+        own: whether these are of the arm itself.
     """
-    means = [fmean(values) for _, values in groups]
-    total = sum(count * mean for (count, _), mean in zip(groups, means, strict=True))
-    freedom, squares, variance = 0, 0.0, 0.0
-    for (_, values), mean in zip(groups, means, strict=True):
-        if mean > 0:
-            freedom += len(values) - 1
-            squares += sum((value / mean - 1) ** 2 for value in values)
+
+    count: int
+    values: Sequence[float]
+    own: bool
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values)
+
+
+def _total(groups: Sequence[_Group]) -> Amount:
+    """The sum over all trials to come."""
+    total = sum(group.count * group.mean for group in groups)
+    spread = [group for group in groups if group.own and group.mean > 0]
+    freedom = sum(len(group.values) - 1 for group in spread)
+    if not total:
+        return Amount(value=0.0, low=0.0, high=0.0)
     if not freedom:
-        return Amount(value=total) if total else Amount(value=0.0, low=0.0, high=0.0)
-    for (count, values), mean in zip(groups, means, strict=True):
-        variance += (count * mean) ** 2 * (1 / len(values) + 1 / count)
+        return Amount(value=total)
+    squares = sum((value / group.mean - 1) ** 2 for group in spread for value in group.values)
+    variance = sum(
+        (group.count * group.mean) ** 2 * (1 / len(group.values) + 1 / group.count)
+        for group in groups
+    )
     half = student(freedom) * math.sqrt(variance * squares / freedom)
     return Amount(value=total, low=max(0.0, total - half), high=total + half)
 

@@ -40,14 +40,15 @@ def trials_of(planners=("cot",), *, ds=(1,), levels=(1,), tasks=TASKS, seeds=2, 
     ]
 
 
-def ended(trial, tokens, *, calls=3, replayed=0, started=0.0, seconds=2.0, error=None):
+def ended(trial, tokens, *, calls=3, started=0.0, seconds=2.0, error=None):
     return TrialResult(
         trial=trial,
         status="done" if error is None else "failed",
         error=error,
         usage={
-            "one": Usage(calls=1, prompt_tokens=70, cached_tokens=7),
-            "other": Usage(calls=calls - 1, completion_tokens=tokens, replayed=replayed),
+            "one": Usage(calls=1, prompt_tokens=60, cached_tokens=7),
+            "other": Usage(calls=calls - 1, prompt_tokens=10, completion_tokens=tokens),
+            "similarity": Usage(calls=9),
         },
         started=started,
         seconds=seconds,
@@ -123,6 +124,13 @@ def test_one_result_of_each_arm_says_nothing_of_the_spread():
     assert expected.completion_tokens == Amount(value=7 * 10 + 7 * 100)
 
 
+def test_borrowed_results_say_nothing_of_the_spread_within_an_arm():
+    trials = trials_of(("cot", "too"), ds=(1, 2))
+    mine = [trial for trial in trials if trial.settings["d"] == 1]
+    expected = forecast(trials, [ended(mine[0], 10), ended(mine[8], 100)])
+    assert (expected.borrowed, expected.completion_tokens.low) == (2, None)
+
+
 def test_an_arm_without_a_result_costs_what_its_planner_s_others_cost():
     trials = trials_of(("cot", "too"), ds=(1, 3))
     too = next(trial for trial in trials if trial.planner == "too")
@@ -166,7 +174,9 @@ def test_models_take_turns_so_each_has_its_own_number_at_once():
 
 def test_answers_from_the_cache_tell_nothing_of_the_time():
     trials = trials_of()
-    cached = replace(ended(trials[0], 10), usage={"one": Usage(calls=2, replayed=2)})
+    cached = replace(
+        ended(trials[0], 10), usage={"one": Usage(calls=2, prompt_tokens=9, replayed=2)}
+    )
     expected = forecast(trials, [cached])
     assert (expected.seconds, expected.replayed) == (None, 1.0)
     both = forecast(trials, [cached, ended(trials[1], 10, seconds=3.0)])
