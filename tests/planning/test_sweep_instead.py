@@ -320,7 +320,7 @@ def test_each_paper_s_table_runs_with_a_model_in_an_empty_folder(name, tmp_path,
     if table in find_paper(paper).tables():
         report = invoke("report", "paper", paper, table, "--from", told["folder"])
         assert report.exit_code == 0, report.output
-        assert "Model: smollm2-135m-minecraft (" in report.stdout
+        assert "smollm2-135m-minecraft (" in report.stdout
 
 
 def test_a_killed_sweep_goes_on_where_the_same_options_say_so(tmp_path):
