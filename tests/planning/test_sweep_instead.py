@@ -60,6 +60,11 @@ def test_blocks_of_rules_stay_beside_blocks_that_name_their_own_model():
     )
 
 
+def test_a_file_that_cannot_replace_a_model_says_what_can(load):
+    with pytest.raises(SweepConfigError, match=r"leave it out, and name yours by --model$"):
+        load(one=f"{{extends: xenon/table12, model: {MODEL}}}")
+
+
 def test_rules_are_replaced_where_the_command_line_says_so():
     asked = Instead(model=MODEL, settings={"roles": "llm", "interpretation": "asked"})
     own = packaged("llm_mcts/table1", asked)
