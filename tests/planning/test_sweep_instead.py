@@ -174,7 +174,7 @@ def test_a_setting_of_the_oracle_is_left_out_where_the_model_is_asked():
     own = packaged("too/table1-oracles", Instead(model=MODEL, settings={"roles": "llm"}))
     assert models(own) == {MODEL: len(own.trials)}
     (left_out,) = (change for change in own.changes if change.after is None)
-    assert (left_out.what, left_out.before) == ("rules_see", "imagined, initial")
+    assert (left_out.what, left_out.before) == ("rules_see", "imagined, anew, initial")
 
 
 def test_a_setting_is_of_the_planners_that_read_it():
