@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from llm_planning.experiments.export import csv_line
 from llm_planning.experiments.measures import Difference, Measured, compare, measure
 from llm_planning.experiments.published import Row
 from llm_planning.experiments.report_verdict import printed_value, verdict_counts, verdict_text
-from llm_planning.experiments.runs import Runs, field_values
+from llm_planning.experiments.runs import ROLE_MODELS, Runs, field_values
 from llm_planning.experiments.statistics import (
     CONFIDENCE,
     EMPTY_CELL,
@@ -22,12 +23,14 @@ from llm_planning.experiments.statistics import (
     write_estimate,
 )
 from llm_planning.notebook import table_html
+from llm_serving.encoder_engine import NO_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from llm_planning.experiments.papers import Paper
     from llm_planning.experiments.published import Column, Comparison, PublishedTable, Setup, Text
+    from llm_planning.experiments.runs import RunRecord
     from llm_planning.experiments.statistics import Form
 
 UNSTATED = "not stated"
@@ -155,6 +158,8 @@ class PaperReport:
         left_out: labels of lines made by `each` without a run in the sweep.
         runs: the runs that the table selects.
         outside: runs of the sweep that no line selects.
+        stands_for: the model of the table's file in whose place the runs have another one; "" if
+            they have its own.
     """
 
     paper: Paper
@@ -166,6 +171,12 @@ class PaperReport:
     settings: tuple[SettingUsed, ...]
     runs: Runs
     outside: int
+    stands_for: str = ""
+
+    @property
+    def models(self) -> dict[str, int]:
+        """The models of the runs, with those of roles -> how many runs have them."""
+        return dict(Counter(map(_models, self.runs.all)))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -195,13 +206,20 @@ class PaperReport:
 def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
     """Measures a table.
 
+    Where the file selects its runs by one model, and all runs that ask one ask another, that one
+    stands in its place.
+
     Raises:
         PublishedError: the paper has no such table, or its file says something impossible.
         UnknownFieldError: the table asks for a field that no run has.
         MeasureError: the values of a field cannot be measured.
         EmptyReportError: the table selects none of the runs.
     """
-    table = paper.table(name)
+    table, stands_for = paper.table(name), ""
+    here = {record["model"] for record in runs.all} - {NO_MODEL}
+    if len(here) == len(table.models) == 1 and here != table.models:
+        (stands_for,), (model,) = table.models, here
+        table = table.asking(model)
     about = runs.select(table.where)
     for quantity in filter(None, (column.measure for column in table.columns)):
         for field in filter(None, (*quantity.fields, quantity.per, *quantity.budget)):
@@ -232,7 +250,29 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
         settings=tuple(_settings((*paper.setup, *table.setup), about)),
         runs=about,
         outside=sum(id(record) not in taken for record in runs.all),
+        stands_for=stands_for,
     )
+
+
+def _models(record: RunRecord) -> str:
+    """The models of a run."""
+    roles = [
+        f"{role}: {record[f'{ROLE_MODELS}{role}']}"
+        for role in sorted(
+            field.removeprefix(ROLE_MODELS) for field in record if field.startswith(ROLE_MODELS)
+        )
+    ]
+    return f"{record['model']} ({', '.join(roles)})" if roles else str(record["model"])
+
+
+def models_text(report: PaperReport) -> str:
+    """Which models the runs of a report have, in a sentence."""
+    counted = [
+        f"{'no model' if name == NO_MODEL else name} ({_count(runs, 'run')})"
+        for name, runs in report.models.items()
+    ]
+    instead = f", in the place of {report.stands_for}" if report.stands_for else ""
+    return f"Model: {'; '.join(counted)}{instead}."
 
 
 def _rows(table: PublishedTable, written: Row, runs: Runs) -> Iterable[Row]:
@@ -384,6 +424,7 @@ def markdown(report: PaperReport, *, sweep: object, verbose: bool) -> str:
     return template.render(
         report=report,
         verdict=verdict_text(report),
+        models=models_text(report),
         verbose=verbose,
         sweep=sweep,
         header=header(report),
@@ -497,6 +538,8 @@ def as_json(report: PaperReport) -> dict[str, Any]:
         "title": report.table.title,
         "confidence": CONFIDENCE,
         "verdict": {"text": verdict_text(report), **verdict_counts(report)},
+        "models": report.models,
+        "stands_for": report.stands_for,
         "rows": [
             {
                 "label": line.label,

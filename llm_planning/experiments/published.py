@@ -40,8 +40,8 @@ The table, a row and a column may have a `where`; a cell measures the runs that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias, get_args
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -498,6 +498,23 @@ class PublishedTable(Part):
         known = [column.key for column in self.columns]
         raise ValueError(f"unknown column {key!r}; {remedy(key, known)}")
 
+    @property
+    def models(self) -> frozenset[str]:
+        """The models by which it selects runs; "none", that of rules, is no model."""
+        named = {str(value) for place in _wheres(self.model_dump()) for value in _values(place)}
+        return frozenset(named - {"none", "all", "None"})
+
+    def asking(self, model: str) -> PublishedTable:
+        """This table with one model in the place of those by which it selects runs."""
+        values = self.model_dump(by_alias=True, exclude_unset=True)
+        known = self.models
+        for place in _wheres(values):
+            asked = tuple(
+                dict.fromkeys(model if value in known else value for value in _values(place))
+            )
+            place["model"] = asked if isinstance(place["model"], tuple) else asked[0]
+        return type(self).model_validate(values)
+
     def why_senseless(self, label: str, key: str) -> str | None:
         """Why no run can fill the cell of a row and a column; None if one can."""
         fitting = (
@@ -508,3 +525,20 @@ class PublishedTable(Part):
     def name(self, value: object) -> str:
         """The name of a value in labels and legends."""
         return self.names.get(str(value), str(value))
+
+
+def _wheres(values: object) -> Iterator[dict[str, Any]]:
+    """The mappings inside a table's values that say something of `model`."""
+    if isinstance(values, dict):
+        if "model" in values:
+            yield values
+        for value in values.values():
+            yield from _wheres(value)
+    elif isinstance(values, tuple | list):
+        for value in values:
+            yield from _wheres(value)
+
+
+def _values(where: Mapping[str, Any]) -> tuple[Any, ...]:
+    model = where["model"]
+    return model if isinstance(model, tuple) else (model,)

@@ -34,11 +34,13 @@ Where: TypeAlias = "Mapping[str, tuple[Any, ...]]"
 TRIAL_FIELDS = ("planner", "domain", "task", "model", "seed")
 SETTINGS = "settings."
 """Begins the names of the fields that are settings."""
+ROLE_MODELS = "role_models."
+"""Begins the names of the fields that are models of roles."""
 METRICS = "metrics."
 """Begins the names of the fields that a planner or a world measures itself."""
 EQUAL = "equal"
 """Of a run that another seed has repeated; see `mark_equal_seeds`."""
-_OF_TRIAL = ("role_models.", SETTINGS)
+_OF_TRIAL = (ROLE_MODELS, SETTINGS)
 _SPENT = (
     "calls",
     "tokens",
@@ -154,7 +156,7 @@ def varying(records: Iterable[RunRecord]) -> tuple[str, ...]:
         for field, some in values.items()
         if field == "planner"
         or (len(some) > 1 and not at_defaults(field, records))
-        or (field.startswith("role_models.") and any(field not in record for record in records))
+        or (field.startswith(ROLE_MODELS) and any(field not in record for record in records))
     )
 
 
@@ -295,7 +297,7 @@ def runs_of(records: Iterable[RunRecord]) -> Runs:
 def trial_record(trial: Trial) -> dict[str, Any]:
     """The fields of a trial."""
     named = {field: getattr(trial, field) for field in TRIAL_FIELDS}
-    roles = {f"role_models.{role}": name for role, name in trial.role_models.items()}
+    roles = {f"{ROLE_MODELS}{role}": name for role, name in trial.role_models.items()}
     return named | roles | {f"settings.{key}": value for key, value in trial.settings.items()}
 
 

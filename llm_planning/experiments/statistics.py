@@ -204,7 +204,7 @@ def mean(values: Sequence[float]) -> Estimate:
     centre = descriptive.fmean(values)
     if n == 1:
         return Estimate(value=centre, n=1, method=STUDENT, reason=ONE_RUN)
-    half = _student(n - 1) * descriptive.stdev(values) / math.sqrt(n)
+    half = student(n - 1) * descriptive.stdev(values) / math.sqrt(n)
     return Estimate(value=centre, low=centre - half, high=centre + half, n=n, method=STUDENT)
 
 
@@ -232,7 +232,7 @@ def mean_of_groups(groups: Sequence[Sequence[float]]) -> Estimate:
     freedom = total**2 / sum(
         part**2 / (len(group) - 1) for part, group in zip(parts, full, strict=True)
     )
-    half = _student(freedom) * math.sqrt(total) / len(full)
+    half = student(freedom) * math.sqrt(total) / len(full)
     return Estimate(value=centre, low=centre - half, high=centre + half, n=n, method=STRATIFIED)
 
 
@@ -367,7 +367,7 @@ _INTERVALS: Final[Mapping[Interval, tuple[str, Callable[[float, int], tuple[floa
 """Interval -> its name in reports, and its ends around a share of n runs."""
 
 
-def _student(freedom: float) -> float:
+def student(freedom: float) -> float:
     """Two-sided critical value of Student's t."""
     from scipy.special import stdtrit
 
