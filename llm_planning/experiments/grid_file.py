@@ -306,8 +306,10 @@ def _blocks(files: list[_File]) -> list[tuple[str, dict[str, Entry]]]:
     ]
     for key, entry in top.items():
         if entry.generation <= origin and all(block[key] is not entry for _, block in blocks):
+            instead = ", and name yours by --model" if key == "model" else ""
             raise SweepConfigError(
-                f"{entry.where}: has no effect: every block of `grids` says its own; leave it out"
+                f"{entry.where}: has no effect: every block of `grids` says its own; leave it "
+                f"out{instead}"
             )
     return blocks
 

@@ -175,8 +175,9 @@ class PaperReport:
 
     @property
     def models(self) -> dict[str, int]:
-        """The models of the runs, with those of roles -> how many runs have them."""
-        return dict(Counter(map(_models, self.runs.all)))
+        """The models of the runs, with those of roles -> how many such runs have ended."""
+        ended = Counter(map(_models, self.runs.done + self.runs.failed))
+        return {name: ended[name] for name in dict.fromkeys(map(_models, self.runs.all))}
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -50,7 +50,7 @@ A. Author, 2026
 
 **1 of 1 printed figures hold: they lie in the interval that was measured here; 1 more was not measured. 0 of 1 differences are beyond chance.**
 
-Model: small (9 runs).
+Model: small (8 runs).
 
 |  | runs here | #APIs (paper) | #APIs (here) | SR (here) | Execution (cited only) |
 | --- | --- | --- | --- | --- | --- |

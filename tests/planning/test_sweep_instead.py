@@ -60,6 +60,11 @@ def test_blocks_of_rules_stay_beside_blocks_that_name_their_own_model():
     )
 
 
+def test_a_file_that_cannot_replace_a_model_says_what_can(load):
+    with pytest.raises(SweepConfigError, match=r"leave it out, and name yours by --model$"):
+        load(one=f"{{extends: xenon/table12, model: {MODEL}}}")
+
+
 def test_rules_are_replaced_where_the_command_line_says_so():
     asked = Instead(model=MODEL, settings={"roles": "llm", "interpretation": "asked"})
     own = packaged("llm_mcts/table1", asked)
@@ -320,7 +325,7 @@ def test_each_paper_s_table_runs_with_a_model_in_an_empty_folder(name, tmp_path,
     if table in find_paper(paper).tables():
         report = invoke("report", "paper", paper, table, "--from", told["folder"])
         assert report.exit_code == 0, report.output
-        assert "Model: smollm2-135m-minecraft (" in report.stdout
+        assert "smollm2-135m-minecraft (" in report.stdout
 
 
 def test_a_killed_sweep_goes_on_where_the_same_options_say_so(tmp_path):
