@@ -298,7 +298,7 @@ def test_a_table_that_names_several_models_stays_what_it_says(tmp_path):
 
 
 SMALL = {
-    "too/table1-asked": ("k=1", "d=1", "iter=1", "executions=1", "attempts=1"),
+    "too/table1": ("k=1", "d=2", "iter=1", "executions=1"),
     "drip/table1-asked": ("roles=llm", "budget=2", "moves=1", "d=1", "decompositions=1", "most=2"),
     "llm_mcts/table1-asked": ("simulations=1", "moves=1"),
     "mc_dml/table4": ("simulations_per_action=1",),
