@@ -33,6 +33,13 @@ FromOption = Annotated[
         help="The sweep's folder, or its export: .csv or .parquet.  [default: ./sweeps/NAME]",
     ),
 ]
+AskedOption = Annotated[
+    bool,
+    typer.Option(
+        "--asked",
+        help="Put figures that stand beside an oracle's rows (xenon) beside the model's.",
+    ),
+]
 CsvOption = Annotated[
     Path | None,
     typer.Option(
@@ -71,6 +78,7 @@ def paper(
     table: TableArgument = None,
     *,
     source: FromOption = None,
+    asked: AskedOption = False,
     csv: CsvOption = None,
     picture: PlotOption = None,
     verbose: VerboseOption = False,
@@ -95,6 +103,8 @@ def paper(
 
     with refusing(PublishedError, SweepConfigError):
         chosen = find_paper(name)
+        if asked:
+            chosen = chosen.answered()
         if table is None:
             _list_tables(chosen, as_json=as_json)
             return

@@ -18,7 +18,7 @@ from llm_planning.execution.policies import Verbs
 from llm_planning.execution.programs import Primitives, ProgramResult, called_in, carry_out
 from llm_planning.execution.sandbox import why_unsealed
 from llm_planning.execution.skill_files import Skill, SkillError
-from llm_planning.execution.skills import SkillLibrary, SkillPolicy
+from llm_planning.execution.skills import SkillLibrary, SkillPolicy, is_skill
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -128,8 +128,11 @@ class Programs(Skilled[S, A]):
         return await self._complete(question)
 
     async def note(self, question: PolicyQuestion[S, A], *, shown: bool) -> None:
-        """ADDSKILL (line 9): adds a program that a model wrote, if the world shows its effect."""
-        if shown and self._ask.errors_of("code") is None:
+        """ADDSKILL (line 9): adds a program that a model wrote, if the world shows its effect.
+
+        What is found already shows whatever the program is, also of one that cannot be called.
+        """
+        if shown and self._ask.errors_of("code") is None and is_skill(question.program):
             self._library.add(
                 question.program,
                 description=f"{question.option}",

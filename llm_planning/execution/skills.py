@@ -60,6 +60,24 @@ class SkillPolicy:
     skills: tuple[Skill, ...]
 
 
+def is_skill(code: str) -> bool:
+    """Whether a program can be added to a library: it is short, and has a function to call.
+
+    Examples:
+        >>> from llm_planning.execution.skills import is_skill
+        >>> is_skill("async function chop(bot) {}"), is_skill("false")
+        (True, False)
+    """
+    return _entry_of_skill(code) is not None
+
+
+def _entry_of_skill(code: str) -> str | None:
+    entry = entry_of(code)
+    if entry is None or not NAME.fullmatch(entry) or len(code.encode()) > LONGEST_CODE // 2:
+        return None
+    return entry
+
+
 class SkillLibrary:
     """The skills of a run: those that came with the domain, those of a folder, and new ones.
 
@@ -243,8 +261,8 @@ class SkillLibrary:
         Raises:
             SkillError: the program has no entry, is too long, or cannot be written.
         """
-        entry = entry_of(code)
-        if entry is None or not NAME.fullmatch(entry) or len(code.encode()) > LONGEST_CODE // 2:
+        entry = _entry_of_skill(code)
+        if entry is None:
             raise SkillError(
                 f"a skill is a program of at most {LONGEST_CODE // 2} bytes with a function "
                 f"`async function NAME(bot)`, not {quote(code)}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from llm_base.yaml_file import YamlError, read_mapping
 from llm_planning.experiments.published import (
@@ -40,6 +40,7 @@ class _About(Part):
     title: str
     citation: str
     setup: Annotated[tuple[Setup, ...], BeforeValidator(as_tuple)] = ()
+    asked: dict[str, dict[str, str]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +50,18 @@ class Paper:
     Attributes:
         citation: authors, place, year.
         setup: of its experiments; a table's own setup replaces it field by field.
+        asked: what selects a model's runs in the place of an oracle's
+            (`PublishedTable.answered`); empty where figures stand beside a model's anyway.
+        instead: what its tables are read with.
     """
 
     name: str
     title: str
     citation: str
     setup: tuple[Setup, ...]
+    asked: dict[str, dict[str, str]]
     folder: Path
+    instead: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def tables(self) -> tuple[str, ...]:
         """Names of its tables and figures, in order."""
@@ -72,7 +78,21 @@ class Paper:
             raise PublishedError(
                 f"unknown table {name!r} of {self.name}; {remedy(name, self.tables())}"
             )
-        return load_table(self.folder / f"{name}{_PUBLISHED}")
+        table = load_table(self.folder / f"{name}{_PUBLISHED}")
+        return table.answered(self.instead) if self.instead else table
+
+    def answered(self) -> Paper:
+        """This paper with the figures that stand beside an oracle's runs beside a model's.
+
+        Raises:
+            PublishedError: none stands beside an oracle's.
+        """
+        if not self.asked:
+            raise PublishedError(
+                f"--asked moves figures from rows of an oracle to rows of a model, and those of "
+                f"{self.name} stand beside a model's already: leave it out"
+            )
+        return replace(self, instead=self.asked)
 
     def sweeps(self, table: str) -> tuple[Path, ...]:
         """The sweeps that measure a table: the whole one first, then its variants.

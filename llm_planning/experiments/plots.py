@@ -218,11 +218,12 @@ def _marks(report: PaperReport) -> Figure:
 
 
 def _curves(report: PaperReport) -> Figure:
-    """Panels in which every row is a line through the columns that have an x."""
+    """Panels in which every row is a line through the columns that have an x; no empty ones."""
     from matplotlib.ticker import MaxNLocator
 
     spec = report.table.plot
-    panels = [(panel, _curves_of(report, panel)) for panel in spec.panels]
+    every = [(panel, _curves_of(report, panel)) for panel in spec.panels]
+    panels = [(panel, curves) for panel, curves in every if curves]
     drawn = [curve.line for _, curves in panels for curve in curves if curve.measured]
     if not drawn:
         raise PlotError(_UNMEASURED.format(report.paper.name, report.name))
@@ -238,8 +239,7 @@ def _curves(report: PaperReport) -> Figure:
                 _draw_curve(axes, curve, COLOURS[rank % len(COLOURS)], curve.line.label)
         if any(curve.published for curve in curves):
             axes.scatter([], [], label="paper", **_published_look("black"))
-        if curves:
-            axes.legend(loc="best", frameon=False, fontsize="x-small")
+        axes.legend(loc="best", frameon=False, fontsize="x-small")
         axes.set_title(panel.title, fontsize="small")
         axes.set_xlabel(str(spec.x))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

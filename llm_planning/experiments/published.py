@@ -40,7 +40,7 @@ The table, a row and a column may have a `where`; a cell measures the runs that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
@@ -541,6 +541,33 @@ class PublishedTable(Part):
             place["model"] = asked if isinstance(place["model"], tuple) else asked[0]
         return type(self).model_validate(values)
 
+    def answered(self, instead: Mapping[str, Mapping[str, str]]) -> PublishedTable:
+        """This table with the figures that stand beside an oracle's runs beside a model's.
+
+        What selected the model's runs before is left out where it would say the same twice.
+
+        Args:
+            instead: field -> value that selects an oracle's runs -> the one that selects a model's;
+                under `label`, words of labels and titles -> those in their place.
+        """
+        before = self.model_dump(by_alias=True, exclude_unset=True)
+        after = _replaced_in(before, instead)
+        lists: dict[str, _Identity] = {
+            "columns": lambda item: (item.get("where"), item.get("measure", {}) | {"unit": None}),
+            "rows": lambda item: item.get("where", item.get("each")),
+            "compare": lambda item: (item["column"], item["first"], item["second"]),
+        }
+        for key, identity in lists.items():
+            after[key] = _once(before.get(key, ()), after.get(key, ()), identity)
+        kept = [column["key"] for column in after["columns"]]
+        after["compare"] = tuple(item for item in after["compare"] if item["column"] in kept)
+        if "panels" in after.get("plot", {}):
+            panels = before["plot"]["panels"], after["plot"]["panels"]
+            after["plot"]["panels"] = _once(*panels, lambda item: item.get("where"))
+        about = "The figures stand beside a model's rows. What is said of an oracle is of others."
+        after["notes"] = (about, *after.get("notes", ()))
+        return type(self).model_validate(after)
+
     def why_senseless(self, label: str, key: str) -> str | None:
         """Why no run can fill the cell of a row and a column; None if one can."""
         return next((cells.why for cells in self.senseless if cells.have(label, key)), None)
@@ -552,6 +579,46 @@ class PublishedTable(Part):
     def name(self, value: object) -> str:
         """The name of a value in labels and legends."""
         return self.names.get(str(value), str(value))
+
+
+def _replaced(value: object, instead: Mapping[str, Mapping[str, str]]) -> object:
+    """A part of a table with other values of fields; where one is another, any model fits."""
+    if isinstance(value, tuple | list):
+        return tuple(_replaced(item, instead) for item in value)
+    return _replaced_in(value, instead) if isinstance(value, dict) else value
+
+
+def _replaced_in(
+    values: Mapping[str, Any], instead: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """A mapping of a table, likewise."""
+    made: dict[str, Any] = {key: _replaced(value, instead) for key, value in values.items()}
+    for key in made.keys() & {"label", "title"}:
+        for old, new in instead.get("label", {}).items():
+            made[key] = made[key] and made[key].replace(old, new)
+    fields = made.keys() & instead.keys() - {"label"}
+    for field in fields:
+        others, old = instead[field], values[field]
+        if isinstance(old, tuple):
+            made[field] = tuple(dict.fromkeys(others.get(str(value), value) for value in old))
+        else:
+            made[field] = others.get(str(old), old)
+    if any(made[field] != values[field] for field in fields):
+        made.pop("model", None)
+    return made
+
+
+_Identity: TypeAlias = Callable[[Mapping[str, Any]], object]
+"""What an item of a table selects."""
+
+
+def _once(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], identity: _Identity
+) -> tuple[Mapping[str, Any], ...]:
+    """Items after a replacement, without those that others have become equal to."""
+    pairs = [(identity(old) != identity(new), new) for old, new in zip(before, after, strict=True)]
+    moved = [identity(new) for is_moved, new in pairs if is_moved]
+    return tuple(new for is_moved, new in pairs if is_moved or identity(new) not in moved)
 
 
 def _wheres(values: object) -> Iterator[dict[str, Any]]:

@@ -82,7 +82,8 @@ MEASURED = {
         ("table1", "figure5", "figure6", "rates", "order", "taught"), (BLOCKS, (*ALL, "drip-cot"))
     ),
     **dict.fromkeys(
-        ("table3", "table4", "programs", "taught-diamond"), (DIAMOND, (*ALL, "plan-and-solve"))
+        ("table3", "table4", "table3-asked", "table4-asked", "programs", "taught-diamond"),
+        (DIAMOND, (*ALL, "plan-and-solve")),
     ),
     **dict.fromkeys(("figure7", "stuck"), (DIAMOND, DRIP)),
 }

@@ -219,6 +219,12 @@ def test_a_curve_of_single_runs_has_no_band(tmp_path):
     assert not axes.collections[0].get_paths()
 
 
+def test_a_panel_without_a_curve_is_left_out(tmp_path):
+    panels = "[{title: rules, where: {planner: cot}}, {title: both}]"
+    plot = f"{{kind: curves, x: steps, y: EGA, panels: {panels}}}"
+    assert [axes.get_title() for axes in draw(curves_report(tmp_path, plot)).axes] == ["both"]
+
+
 @pytest.mark.parametrize(("panels", "shape"), [(4, (1, 4)), (5, (2, 3))])
 def test_many_panels_stand_in_rows(tmp_path, panels, shape):
     titles = ", ".join(f"{{title: p{number}}}" for number in range(panels))

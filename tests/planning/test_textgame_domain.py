@@ -5,10 +5,11 @@ from textgame_toys import Numbers
 
 from llm_planning.domain_calls import is_won
 from llm_planning.environments.textgame.domain import TextGameDomain, open_text_game
-from llm_planning.environments.textgame.game import Ending
+from llm_planning.environments.textgame.game import Ending, TextGameError
 from llm_planning.environments.textgame.open_games import GameSettings
 from llm_planning.environments.textgame.remembered import RememberedGame, TransitionMemory
 from llm_planning.environments.textgame.snapshot_game import SnapshotGame
+from llm_planning.environments.textgame.trapdoor import BAIT, TrapDoor
 from llm_planning.execution.episode import execute
 from llm_planning.planners.mc_dml.roles import Observation, observe
 
@@ -70,3 +71,36 @@ async def test_an_observation_computes_no_valid_actions():
         "Begin.", "You see 1.", "nothing"
     )
     assert toy.asked == {"begin": 1, "look": 1}
+
+
+async def begun(opening, task="trap-door"):
+    async with open_text_game(task, GameSettings(opening=opening, remember="off")) as world:
+        return world, await world.start(0), await world.advise(await world.start(0))
+
+
+async def test_a_player_begins_where_an_opening_ends():
+    world, start, left = await begun("take lantern; light lantern ;open trap door;")
+    whole = TrapDoor.walkthrough
+    assert left == world.walkthrough == whole[3:]
+    assert world.first_score == start.reward == BAIT
+    _, from_the_beginning, _ = await begun("")
+    assert start.state != from_the_beginning.state
+    assert (await begun("take lantern"))[0].walkthrough == whole[1:]
+
+
+async def test_of_a_walkthrough_that_begins_otherwise_nothing_is_left():
+    with pytest.raises(TextGameError, match="comes without a walkthrough"):
+        await begun("open trap door")
+
+
+@pytest.mark.parametrize(
+    ("opening", "words"),
+    [
+        ("take lantern; dance", "opening: action 2, 'dance', changes nothing in trap-door, which"),
+        ("open trap door; shout; shout; shout", "action 4, 'shout', ends the game in trap-door"),
+    ],
+)
+async def test_an_opening_that_does_not_play_is_an_error(opening, words):
+    async with open_text_game("trap-door", GameSettings(opening=opening)) as world:
+        with pytest.raises(TextGameError, match=words):
+            await world.start(0)

@@ -252,6 +252,26 @@ async def test_of_what_the_world_does_not_show_no_skill_is_added(tmp_path):
     assert not list(tmp_path.glob("*/*.js"))
 
 
+@sealed
+async def test_what_is_no_program_is_no_skill_though_the_world_shows_the_option(tmp_path):
+    """Coal is in view before anything is done, whatever the model writes."""
+
+    def answer(request):
+        if request.role == "decompose":
+            seen = {"reasoning": "", "verb": "find", "quantity": 1, "item": "coal_ore"}
+            return compact({"options": [seen]})
+        if request.role == "complete":
+            return compact({"reason": "", "done": True})
+        return script("false")(request)
+
+    given = {"execution": "programs", "skills": str(tmp_path), "d": 1}
+    outcome = await run("cot", engine=ScriptedEngine(answer), roles="llm", **given)
+    (only,) = attempts_of(outcome)
+    assert (only["shown"], only["program"]) == (True, "false")
+    assert "async function" in only["feedback"]
+    assert not list(tmp_path.glob("*/*.js"))
+
+
 async def test_attempts_are_counted_over_the_whole_task():
     outcome = await run("react-option", task="craft-a-diamond-pickaxe", attempts=5)
     assert len(attempts_of(outcome)) == 5

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from llm_base.quoting import quote
 from llm_planning.domain import Domain, Step
 from llm_planning.environments.textgame.game import Ending, TextGameError, Transition
 from llm_planning.environments.textgame.open_games import GAME_TASKS, GameSettings, open_game
 from llm_planning.specs import DomainSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Coroutine, Sequence
     from random import Random
 
     from llm_planning.environments.textgame.game import TextGame
@@ -48,10 +50,19 @@ class TextGameDomain(Domain[Transition, str]):
         "A text adventure: you tell the game what to do in short commands, and it answers in words."
     )
 
-    def __init__(self, game: TextGame) -> None:
+    def __init__(self, game: TextGame, opening: Sequence[str] = ()) -> None:
+        """Takes a game.
+
+        Args:
+            game: what is played.
+            opening: actions that are played before the player begins. What is left of a walkthrough
+                that begins with them is the player's; of another one nothing is known.
+        """
         self.name = game.name
         self.max_score = game.max_score
-        self.walkthrough = game.walkthrough
+        self._opening = tuple(opening)
+        follows = game.walkthrough[: len(self._opening)] == self._opening
+        self.walkthrough = game.walkthrough[len(self._opening) :] if follows else ()
         self.seconds = game.seconds
         self.goal = game.objective or self.goal
         self.first_score = 0.0
@@ -60,10 +71,28 @@ class TextGameDomain(Domain[Transition, str]):
         self._advised: dict[str, tuple[str, ...]] = {}
 
     async def start(self, seed: int) -> Transition:  # noqa: ARG002
-        """The beginning, with the game's first words and, as reward, its first score."""
-        begun = await self._game.start()
+        """The beginning, with the game's last words and, as reward, its first score.
+
+        Raises:
+            TextGameError: an action of the opening changes nothing, or ends the game.
+        """
+        begun = await self._begun()
         self.first_score = begun.reward
         return begun
+
+    async def _begun(self) -> Transition:
+        """Where the player begins: the state after the opening, with the score that it has."""
+        here = await self._game.start()
+        for number, action in enumerate(self._opening, start=1):
+            after = await self._game.step(here.state, action)
+            if after.ending is not None or after.state == here.state:
+                does = "changes nothing" if after.ending is None else "ends the game"
+                raise TextGameError(
+                    f"opening: action {number}, {quote(action)}, {does} in {self.name}, which "
+                    f"answers {quote(after.text)}; write actions that the game takes"
+                )
+            here = replace(after, reward=here.reward + after.reward)
+        return here
 
     async def describe(self, state: Transition) -> str:
         """The game's answer, then place and inventory if the game goes on."""
@@ -115,7 +144,7 @@ class TextGameDomain(Domain[Transition, str]):
 
     async def _walked(self) -> dict[str, int]:
         """The states of the walkthrough: name -> moves before its last visit."""
-        here = await self._game.start()
+        here = await self._begun()
         way = {here.state: 0}
         for number, action in enumerate(self.walkthrough, start=1):
             if here.ending is not None:
@@ -162,7 +191,7 @@ async def open_text_game(task: str, settings: GameSettings) -> AsyncIterator[Tex
         task: one of `GAME_TASKS`.
     """
     async with open_game(task, settings) as game:
-        yield TextGameDomain(game)
+        yield TextGameDomain(game, settings.opened_by)
 
 
 TEXTGAME = DomainSpec(

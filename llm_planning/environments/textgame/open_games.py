@@ -61,6 +61,8 @@ class GameSettings(Settings):
         games: folder of the story files of Table 1's games, each named after its task.
         game_seed: of a generated game.
         level: of a generated game; each kind of game has a default.
+        opening: actions that are played before the player begins, such as `north; open window`,
+            so that the player begins in the state that a paper shows.
         state: what distinguishes the states of a story file. `exact`: the whole memory of the game.
             `world`: only its objects, which makes some different states equal (see
             `JerichoInterpreter`); not possible with remember=disk. With `world`, each player has
@@ -78,8 +80,14 @@ class GameSettings(Settings):
     games: str = ""
     game_seed: int = Field(1, ge=0)
     level: int | None = None
+    opening: str = ""
     state: StateOption = "exact"
     remember: Remember = "disk"
+
+    @property
+    def opened_by(self) -> tuple[str, ...]:
+        """The actions of `opening`."""
+        return tuple(filter(None, map(str.strip, self.opening.split(";"))))
 
 
 class GameKey(NamedTuple):
