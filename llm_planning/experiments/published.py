@@ -405,9 +405,12 @@ class NoEvidence(Cells):
         mark: said in the cell: `fitted`, if something was chosen so that the paper's figure comes
             out; `given`, if who answers was told it; `other budget`, if the paper spent more or
             less.
+        of: what was fitted or told: the `answers` of an oracle, so that it does not hold of a
+            model's; or the `world`, which is the same for both.
     """
 
     mark: Literal["fitted", "given", "other budget"]
+    of: Literal["answers", "world"] = "answers"
 
 
 class PublishedTable(Part):
@@ -560,6 +563,15 @@ class PublishedTable(Part):
         for key, identity in lists.items():
             after[key] = _once(before.get(key, ()), after.get(key, ()), identity)
         kept = [column["key"] for column in after["columns"]]
+        after["no_evidence"] = tuple(
+            cells
+            | {
+                "rows": tuple(_relabelled(row, instead) for row in cells["rows"]),
+                "columns": tuple(key for key in cells["columns"] if key in kept),
+            }
+            for cells in before.get("no_evidence", ())
+            if cells.get("of") == "world"
+        )
         after["compare"] = tuple(item for item in after["compare"] if item["column"] in kept)
         if "panels" in after.get("plot", {}):
             panels = before["plot"]["panels"], after["plot"]["panels"]
@@ -588,14 +600,19 @@ def _replaced(value: object, instead: Mapping[str, Mapping[str, str]]) -> object
     return _replaced_in(value, instead) if isinstance(value, dict) else value
 
 
+def _relabelled(label: str, instead: Mapping[str, Mapping[str, str]]) -> str:
+    for old, new in instead.get("label", {}).items():
+        label = label.replace(old, new)
+    return label
+
+
 def _replaced_in(
     values: Mapping[str, Any], instead: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Any]:
     """A mapping of a table, likewise."""
     made: dict[str, Any] = {key: _replaced(value, instead) for key, value in values.items()}
     for key in made.keys() & {"label", "title"}:
-        for old, new in instead.get("label", {}).items():
-            made[key] = made[key] and made[key].replace(old, new)
+        made[key] = made[key] and _relabelled(made[key], instead)
     fields = made.keys() & instead.keys() - {"label"}
     for field in fields:
         others, old = instead[field], values[field]

@@ -45,8 +45,12 @@ def test_lists_tables_as_json(here):
     tables = {table["name"]: table for table in listed["tables"]}
     assert {"table1", "table2", "table4", "table5", "figure3", "oracles"} <= set(tables)
     assert tables["table2"]["cited"] == []
-    assert tables["table2"]["sweeps"] == ["too/table2", "too/table2-small"]
-    assert tables["figure3"]["sweeps"] == ["too/figure3", "too/figure3-small"]
+    assert tables["table2"]["sweeps"] == ["too/table2", "too/table2-asked", "too/table2-small"]
+    assert tables["figure3"]["sweeps"] == [
+        "too/figure3",
+        "too/figure3-asked",
+        "too/figure3-small",
+    ]
 
 
 def test_prints_markdown(swept):

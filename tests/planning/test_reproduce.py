@@ -144,8 +144,8 @@ def test_the_papers_figure_is_told_beside_what_the_model_reached(tmp_path):
     folder = write_ledger(tmp_path / "sweep", results)
     show = ("report", "paper", "xenon", "table13", "--from", str(folder))
     plain, moved = invoke(*show).stdout, invoke(*show, "--asked").stdout
-    assert "| XENON | 2 runs | 0.51 | – (0 runs) | 0.25 [0.25, 0.25] |" in plain
-    assert "| XENON | 2 runs | 0.51 | 0.25 [0.25, 0.25] |" in moved
+    assert "| XENON | 2 runs | 0.51 | – (0 runs) | 0.25 (equal) |" in plain
+    assert "| XENON | 2 runs | 0.51 | 0.25 (equal) |" in moved
     assert "0 of 1 printed figure" in moved
 
 
