@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -207,10 +206,9 @@ async def test_too_long_is_one_verdict_by_either_clock():
 
 
 async def test_a_promise_that_never_settles_is_found_at_once():
-    began = time.monotonic()
+    """And not by a clock, of which the verdict would be another one."""
     end, _ = await ended("async function main() { await new Promise(() => 0); }", limits=Limits())
     assert end.error == sandbox._UNSETTLED
-    assert time.monotonic() - began < Limits().seconds
 
 
 @pytest.mark.parametrize("name", ["cpu_seconds", "seconds", "memory", "stack", "calls"])
