@@ -530,6 +530,7 @@ def test_one_engine_is_asked_everything(images, monkeypatch, tmp_path):
     assert {about for about, each in right.items() if each is None} == {
         "scoring speed",
         "requests in flight",
+        "closed",
     }
     assert False not in right.values()
     assert found["opened"]["nats_of_tokens"] > 0.5
