@@ -229,7 +229,7 @@ def test_results_are_whole_while_the_command_runs(stand_in, tmp_path):
             time.sleep(0.05)
         worker = int(log.read_text().split()[1])
         child.send_signal(signal.SIGINT)
-        child.wait(30)
+        child.wait(120)
     finally:
         child.kill()
         child.wait()
