@@ -35,6 +35,18 @@ def config_folder() -> Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / "configs" / "models"
 
 
+def packaged_file(name: str) -> str:
+    """Where a file that a setting names is: as named, or among those that come with this project.
+
+    The sweeps of this project name theirs as they lie in a checkout, such as
+    `configs/too/oracles/ends-5.yaml`. An installed package has them beside its models.
+    """
+    if os.path.lexists(name) or not name.startswith("configs/"):
+        return name
+    packaged = config_folder().parent.parent / name
+    return str(packaged) if packaged.is_file() else name
+
+
 def configured_models() -> tuple[str, ...]:
     """Names of the configurations that come with this project."""
     return tuple(sorted(path.stem for path in config_folder().glob("*.yaml")))

@@ -6,8 +6,8 @@ sample   log of the share of draws that gave the action: self-consistency (Wang 
 verbal   log of the chance that the model writes: verbalised (Lin et al., 2022).
 uniform  1 / |𝒜|, without a model.
 
-π is the softmax of these log-probabilities, with temperature 5 in MC-DML's paper. An action that
-the answers of `index`, `sample` and `verbal` do not contain has -10.
+π is the softmax of these log-probabilities, with temperature 5 in MC-DML's paper, however it is
+asked for. An action that the answers of `index`, `sample` and `verbal` do not contain has -10.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ TEMPERATURE: Mapping[PriorKind, float] = {
     "verbal": 5.0,
     "uniform": 1.0,
 }
-"""Temperatures of the softmax: MC-DML's (Section 4.1); 1 keeps the distribution of `exact`."""
+"""Temperatures of the softmax: MC-DML's (Section 4.1); 1 keeps the distribution of `exact`, which
+planners of other papers take as it is."""
 
 ABILITIES: Mapping[PriorKind, frozenset[Ability]] = {
     "exact": frozenset({"scores"}),
@@ -124,6 +125,11 @@ class PriorSettings(RoleSettings):
     prior: PriorKind = "exact"
     prior_temperature: float | None = Field(None, gt=0.0, allow_inf_nan=False)
     prior_mixture: float = Field(0.0, ge=0.0, le=1.0)
+
+    @property
+    def model_temperature(self) -> float:
+        """The temperature of the softmax where a model answers."""
+        return self.prior_temperature or TEMPERATURE[self.prior]
 
 
 Policy: TypeAlias = "Callable[[Q], Awaitable[Sequence[float]]]"

@@ -387,6 +387,15 @@ def asks_model(spec: PlannerSpec, chosen: Chosen) -> bool:
     return any(settings.assignment.of(role) == "llm" for role in settings.models_roles(spec.roles))
 
 
+def asked_roles(spec: PlannerSpec, chosen: Chosen) -> tuple[str, ...]:
+    """The roles that a model answers: those of a planner without the ones that rules answer."""
+    settings = chosen.planner
+    if not isinstance(settings, RoleSettings):
+        return spec.roles
+    roles = settings.assignment
+    return tuple(role for role in spec.roles if roles.errors_of(role) is None)
+
+
 def why_unanswered(spec: PlannerSpec, chosen: Chosen) -> str | None:
     """Why no run without a model can end, in one line; None if one can, or if nobody knows.
 

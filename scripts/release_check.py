@@ -76,6 +76,11 @@ COMMANDS = (
         ("run", "too", "--model", "none", "--set", "roles=rules", "--json"), r'"success": true'
     ),
     Command(("report", "paper", "too"), r"table2"),
+    # Nothing is loaded for a list, but the files of oracles are found in the package.
+    Command(
+        ("sweep", "run", "drip/taught", "--model", "qwen2.5-7b-instruct", "--dry-run"),
+        r"\b1980 trials",
+    ),
     Command(("view", "xenon.jsonl"), r"^xenon\.html$"),
 )
 """What is checked of every version."""

@@ -191,6 +191,10 @@ def roles(*names: str) -> RoleSources:
     )
 
 
+NOT_KEPT = "ledger not kept"
+"""Stands behind a figure that nobody can measure again."""
+
+
 @cache
 def printed(name: str) -> Source:
     """Reads the figures of a printed report; the first line of its file says what they are."""
@@ -205,6 +209,7 @@ def printed(name: str) -> Source:
         source=f"{origin} Data: {link(f'printed/{name}.csv')}.",
         heads=["", *heads],
         rows=[[row, *(found[head] for head in heads)] for row, found in rows.items()],
+        mark=NOT_KEPT,
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from llm_planning.experiments.paper_report import CITED_ONLY, RUNS_HERE, table_cell
+from llm_planning.experiments.published import NoEvidence
 from llm_planning.experiments.report_verdict import printed_value
 from llm_planning.experiments.statistics import NOTHING
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 TEMPLATES = RESULTS / "templates"
 EXPORTS = RESULTS / "exports"
+
+
+MARKED = re.compile(rf"\(({'|'.join(get_args(NoEvidence.model_fields['mark'].annotation))})\b")
+"""Why a figure is no evidence, in its cell."""
 
 
 class PageError(ValueError):
@@ -33,6 +39,7 @@ class Source:
         differences: a second table, of what differs and by how much; its heads first.
         settings: rows of a third: a setting, the paper's value and ours.
         notes: what the published table says about reading it.
+        mark: said behind every single figure of it, such as that its ledger was not kept.
     """
 
     source: str
@@ -41,6 +48,7 @@ class Source:
     differences: Sequence[Sequence[str]] = ()
     settings: Sequence[Sequence[str]] = ()
     notes: Sequence[str] = ()
+    mark: str = ""
 
     @property
     def table(self) -> str:
@@ -176,12 +184,15 @@ class Source:
         return by_name[row][list(self.heads).index(column)]
 
     def figure(self, row: str, column: str) -> str:
-        """The number of a cell without its interval.
+        """The number of a cell without its interval, with the word that says if it is no evidence.
 
         Raises:
             PageError: the table has no such row or column.
         """
-        return self.cell(row, column).partition(" ")[0]
+        number, _, rest = self.cell(row, column).partition(" ")
+        found = MARKED.search(rest)
+        mark = found[1] if found else self.mark
+        return f"{number} ({mark})" if mark else number
 
     def difference(self, label: str) -> str:
         """A difference with its interval, in points: `-19 [-27, -10]`.

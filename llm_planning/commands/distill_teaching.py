@@ -39,6 +39,7 @@ from llm_planning.roles.exercises import (
     VERDICT,
     LearnsFromTraces,
     TracedMaker,
+    parts_asked,
 )
 from llm_planning.roles.measuring import digest
 from llm_planning.roles.options import INFEASIBLE
@@ -65,6 +66,9 @@ EXAM: Final = 60
 
 _PROBE: Final = 20
 """One in so many of them is asked first, to see how long all will take."""
+
+RECORDED: Final = 16
+"""Batches whose prompts' parts are on a card; their exercises have all that lessons have."""
 
 ADAPTER: Final = "adapter"
 MERGED: Final = "merged"
@@ -205,6 +209,9 @@ def teach(
             domain=domain,
             roles=roles,
             words_sha256=_words(worlds),
+            parts=parts_asked(
+                exercise for batch in range(RECORDED) for exercise in course.exercises(batch)
+            ),
             recipe={
                 **taught,
                 "minutes": learning.minutes,

@@ -68,6 +68,18 @@ VerboseOption = Annotated[
 CacheOption = Annotated[
     bool, typer.Option("--cache/--no-cache", help="Reuse answers to questions asked before.")
 ]
+RoleModelOption = Annotated[
+    list[str],
+    typer.Option(metavar="ROLE=MODEL", help="Ask another model for one role; may be repeated."),
+]
+SetOption = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting of the planner or of its domain; may be repeated.",
+    ),
+]
 SweepFolderArgument = Annotated[
     Path, typer.Argument(metavar="FOLDER", parser=named_path, help="The sweep's folder.")
 ]

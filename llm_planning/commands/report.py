@@ -86,12 +86,12 @@ def paper(
     """
     from llm_base.terminal import say, say_json
     from llm_planning.experiments.export import provenances_of, read_export
-    from llm_planning.experiments.grid_file import SweepConfigError
     from llm_planning.experiments.ledger import Ledger
     from llm_planning.experiments.paper_report import as_json as as_values
     from llm_planning.experiments.paper_report import markdown, report
     from llm_planning.experiments.papers import PublishedError, find_paper
-    from llm_planning.experiments.runs import read_runs, runs_of
+    from llm_planning.experiments.runs import mark_equal_seeds, read_trials, runs_of
+    from llm_planning.experiments.sweep_files import SweepConfigError
 
     with refusing(PublishedError, SweepConfigError):
         chosen = find_paper(name)
@@ -107,7 +107,7 @@ def paper(
     else:
         _check_folder(sweep, chosen, table)
         with Ledger.open(sweep) as ledger:
-            runs = read_runs(ledger)
+            runs = mark_equal_seeds(read_trials(ledger), ledger)
             provenance = {name: dict(known) for name, known in ledger.provenances.items()}
     measured = report(chosen, table, runs)
     _write_files(measured, csv, picture)

@@ -13,6 +13,8 @@ from llm_planning.commands.options import (
     MOST,
     CacheOption,
     JsonOption,
+    RoleModelOption,
+    SetOption,
     VerboseOption,
     name,
     named_path,
@@ -49,19 +51,7 @@ ModelOption = Annotated[
         f"planner's roles there, else {DEFAULT_MODEL}",
     ),
 ]
-RoleModelOption = Annotated[
-    list[str],
-    typer.Option(metavar="ROLE=MODEL", help="Ask another model for one role; may be repeated."),
-]
 SeedOption = Annotated[int, typer.Option(min=0, max=MOST, help="Seed of every draw.")]
-SetOption = Annotated[
-    list[str],
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="A setting of the planner or of its domain; may be repeated.",
-    ),
-]
 ListOption = Annotated[
     bool,
     typer.Option(

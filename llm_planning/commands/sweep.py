@@ -14,6 +14,8 @@ from llm_planning.commands.options import (
     CacheOption,
     ExecutorKind,
     JsonOption,
+    RoleModelOption,
+    SetOption,
     SweepFolderArgument,
     VerboseOption,
     check_writable_folder,
@@ -35,24 +37,41 @@ FileArgument = Annotated[
         metavar="FILE", help="The sweep's YAML file, or a name such as too/figure3-small."
     ),
 ]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        parser=name,
+        help="Ask this model wherever the file has one asked; named as for `run`.  "
+        "[default: the file's models]",
+        show_default=False,
+    ),
+]
 OutOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
         parser=named_path,
-        help="Folder for the results.  [default: ./sweeps/NAME]",
+        help="Folder for the results.  [default: ./sweeps/NAME, or ./sweeps/NAME-MODEL]",
     ),
 ]
 DryOption = Annotated[
     bool,
-    typer.Option("--dry-run", help="List the trials; with --samples, estimate their cost, too."),
+    typer.Option("--dry-run", help="List the trials, and load no model."),
+]
+ForecastOption = Annotated[
+    bool,
+    typer.Option(
+        "--forecast",
+        help="Run a few trials of each row, which count as done, and say what the rest will take.",
+    ),
 ]
 SamplesOption = Annotated[
-    int,
+    int | None,
     typer.Option(
-        min=0,
+        min=1,
         max=1_000_000,
-        help="Trials that --dry-run runs to estimate the rest; 0 loads no model.",
+        metavar="N",
+        help="Trials that --forecast is to have results of.  [default: 2 of each row, 40 at most]",
     ),
 ]
 ByOption = Annotated[
@@ -117,9 +136,13 @@ TrustOption = Annotated[
 def run(
     file: FileArgument,
     *,
+    model: ModelOption = None,
+    role_model: RoleModelOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    settings: SetOption = [],  # noqa: B006 - likewise
     out: OutOption = None,
     dry_run: DryOption = False,
-    samples: SamplesOption = 0,
+    forecast: ForecastOption = False,
+    samples: SamplesOption = None,
     cache: CacheOption = True,
     deterministic: DeterministicOption = False,
     executor: ExecutorOption = "local",
@@ -142,17 +165,27 @@ def run(
     kernels, which cost some speed. Elsewhere it asks one question at a time, which gives up all
     that batching gains. Either way answers are the same only on the same hardware and versions.
 
+    --model runs a paper's table with a model of your own. It is asked whatever the file has a model
+    asked; rules and oracles stay, unless --set roles=llm has the model asked there, too. What is
+    replaced is printed, and is part of the sweep's name and of the key of each trial.
+
     A sweep may be somebody else's. Code, models that do not come with this program, and files to be
     written are used only if --trust names them too.
     """
-    from llm_planning.commands.sweep_plan import list_trials, run_samples
-    from llm_planning.commands.sweep_running import carry_out, executor_of
+    from llm_planning.commands.sweep_plan import (
+        instead_of,
+        list_trials,
+        print_changes,
+    )
+    from llm_planning.commands.sweep_running import carry_out, executor_of, finished_in
+    from llm_planning.experiments.forecast import choose_samples
     from llm_planning.experiments.grid import load_sweep
     from llm_planning.experiments.sweep_files import Trust, find_sweep
-    from llm_planning.interrupts import sigterm_as_ctrl_c
 
-    if samples and not dry_run:
-        raise UsageError("--samples: only --dry-run takes samples: add it, or leave --samples out")
+    if samples is not None and not forecast:
+        raise UsageError("--samples: only --forecast takes samples: add it, or leave --samples out")
+    if dry_run and forecast:
+        raise UsageError("--dry-run runs nothing, and --forecast runs some trials: leave one out")
     with _refusing_but_models():
         running = executor_of(
             executor,
@@ -163,18 +196,40 @@ def run(
             ray_workers=ray_workers,
             ray_cpus=ray_cpus,
         )
-        sweep = load_sweep(find_sweep(file), trust=Trust.of(trust))
+        instead = instead_of(model, role_model, settings)
+        sweep = load_sweep(find_sweep(file), trust=Trust.of(trust), instead=instead)
+    print_changes(sweep)
     if dry_run:
-        expected = None
-        if samples:
-            with sigterm_as_ctrl_c():
-                expected = run_samples(sweep.trials, samples, running)
-        list_trials(sweep.trials, expected=expected, as_json=as_json)
+        list_trials(sweep.trials, as_json=as_json)
         return
     folder = out or Path("sweeps") / sweep.name
     check_writable_folder(folder)
+    if forecast:
+        chosen = choose_samples(sweep.trials, samples, finished=finished_in(folder))
+        carry_out(folder, sweep.to_json(), running, deterministic=deterministic, chosen=chosen)
+        _print_forecast(folder, ran=len(chosen), as_json=as_json)
+        return
     progress = carry_out(folder, sweep.to_json(), running, deterministic=deterministic)
     _print_end(folder, sweep.name, progress, as_json=as_json)
+
+
+def _print_forecast(folder: Path, *, ran: int, as_json: bool) -> None:
+    from llm_base.terminal import SafeConsole, say, say_json
+    from llm_planning.commands.sweep_plan import forecast_json, forecast_lines, forecast_table
+    from llm_planning.experiments.forecast import forecast
+    from llm_planning.experiments.ledger import Ledger
+
+    with Ledger.open(folder) as ledger:
+        name = str(ledger.sweep["name"])
+        expected = forecast(ledger.trials, [row.result for row in ledger.rows()])
+    if as_json:
+        say_json({"folder": str(folder), "name": name, "ran": ran, **forecast_json(expected)})
+        return
+    say(f"{name}: {ran} trials were run for this, and count as done.")
+    for line in forecast_lines(expected):
+        say(line)
+    SafeConsole(width=None if sys.stdout.isatty() else 200).print(forecast_table(expected))
+    say(f"Next: llm-planning sweep resume {shlex.quote(str(folder))}")
 
 
 @contextmanager
@@ -183,7 +238,7 @@ def _refusing_but_models() -> Iterator[None]:
 
     A model or an adapter that is missing has failed, as where the command line names it.
     """
-    from llm_planning.experiments.grid_file import SweepConfigError
+    from llm_planning.experiments.sweep_files import SweepConfigError
     from llm_serving.errors import AdapterError, UnknownModelError
 
     try:

@@ -1,42 +1,66 @@
-"""`llm-planning sweep run --dry-run`: lists the trials and forecasts their cost."""
+"""What `llm-planning sweep run` will do: what it replaces, its trials, and their cost."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from llm_base.terminal import SafeConsole, harmless, literal, say_json
-from llm_planning.experiments.display import Display, clock
-from llm_planning.experiments.forecast import by_kind, choose_samples, forecast
+from llm_base.terminal import SafeConsole, complain, harmless, literal, say_json
+from llm_planning.commands.options import read_pairs
+from llm_planning.endings import UsageError
+from llm_planning.experiments.display import clock
+from llm_planning.experiments.forecast import by_kind
+from llm_planning.experiments.instead import Instead
 from llm_planning.experiments.runs import trial_record, varying
+from llm_planning.model_configs import configuration, model_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from llm_planning.experiments.executors import Executor
-    from llm_planning.experiments.forecast import Forecast
+    from llm_planning.experiments.forecast import Amount, Forecast
+    from llm_planning.experiments.grid import Sweep
     from llm_planning.experiments.trial import Trial
 
 
-def run_samples(trials: Sequence[Trial], count: int, executor: Executor) -> Forecast:
-    """Runs a few trials of a sweep, shows their progress, and forecasts the cost of all.
+def instead_of(model: str | None, role_models: Sequence[str], settings: Sequence[str]) -> Instead:
+    """Reads what the command line puts in the place of what a sweep's file says.
 
     Raises:
-        ServingError: a model cannot be served, or its engine stopped.
+        UsageError: a pair is malformed, or a role's model is empty.
+        ServingError: there is no such model.
     """
-    with Display(SafeConsole(stderr=True), name="samples") as display:
-        return forecast(
-            trials, samples=choose_samples(trials, count), executor=executor, watch=display
-        )
+    roles = read_pairs(role_models, "--role-model")
+    if unnamed := [role for role, named in roles.items() if not named]:
+        raise UsageError(f"--role-model {unnamed[0]}=: name a model after the sign")
+    instead = Instead(
+        model=model_name(model or ""),
+        role_models={role: model_name(str(named)) for role, named in roles.items()},
+        settings={key: str(text) for key, text in read_pairs(settings, "--set").items()},
+    )
+    for named in instead.models:
+        configuration(named)
+    return instead
 
 
-def list_trials(trials: Sequence[Trial], *, expected: Forecast | None, as_json: bool) -> None:
-    """Prints the trials of a sweep, in one line those that differ only in task and seed.
+def print_changes(sweep: Sweep) -> None:
+    """Says on the terminal what models and settings of the command line have replaced."""
+    if not sweep.changes:
+        return
+    complain(f"{sweep.name} differs from its file:")
+    for change in sweep.changes:
+        now = f"{change.after} instead of {change.before}"
+        if change.after is None:
+            now = f"{change.before} is left out, as nothing reads it now"
+        complain(f"{change.what}: {now} ({', '.join(change.planners)})")
+    if sweep.unasked:
+        complain(f"as in the file, since no model is asked: {', '.join(sweep.unasked)}")
 
-    Args:
-        expected: the forecast of their cost; None if there is none.
-    """
+
+def list_trials(trials: Sequence[Trial], *, as_json: bool) -> None:
+    """Prints the trials of a sweep, in one line those that differ only in task and seed."""
     fields = {name: name.removeprefix("settings.") for name in varying(map(trial_record, trials))}
     kinds = [
         {short: trial_record(same[0]).get(name) for name, short in fields.items()}
@@ -47,7 +71,6 @@ def list_trials(trials: Sequence[Trial], *, expected: Forecast | None, as_json: 
         listing = {
             "total": len(trials),
             "kinds": kinds,
-            "estimate": None if expected is None else _forecast_json(expected),
             "trials": [{"key": trial.key, **trial.to_json()} for trial in trials],
         }
         say_json(listing)
@@ -65,39 +88,73 @@ def list_trials(trials: Sequence[Trial], *, expected: Forecast | None, as_json: 
     console = SafeConsole()
     console.print(table)
     console.print(f"{len(trials)} trials")
-    for line in [] if expected is None else _forecast_lines(expected):
-        console.print(literal(line), soft_wrap=True)
 
 
-def _forecast_lines(expected: Forecast) -> list[str]:
-    lines = [
-        f"{count} of {expected.samples} samples failed: {error}"
-        for error, count in expected.failed.items()
-    ]
-    cost = expected.cost
-    if cost is None:
-        return [*lines, "no estimate: no sample ran to its end"]
-    lines.append(
-        f"about {cost.calls:.0f} calls, {cost.prompt_tokens:.0f} tokens read and "
-        f"{cost.completion_tokens:.0f} written, judged by {expected.samples} trials"
+def forecast_lines(expected: Forecast) -> Iterator[str]:
+    """A forecast for people: first what is left, and then each arm."""
+    for error, count in expected.failed.items():
+        yield f"{count} trials failed: {error}"
+    if not expected.done:
+        yield "No forecast: no trial has ended well."
+        return
+    yield (
+        f"{expected.left} of {expected.total} trials are left. By the {expected.done} that are "
+        "done they will take, with 95% intervals from how much trials of a row differ:"
     )
+    cached = expected.cached_tokens.value / (expected.prompt_tokens.value or 1)
+    yield f"  questions       {_amount(expected.questions)}"
+    yield f"  tokens read     {_amount(expected.prompt_tokens)}, {cached:.0%} from the prefix cache"
+    yield f"  tokens written  {_amount(expected.completion_tokens)}"
     if expected.seconds is None:
-        lines.append("no estimate of the time: the response cache had every answer already")
+        yield "  time            not known: the response cache had every answer already"
     else:
-        lines.append(
-            f"at most about {clock(expected.seconds)}: at the speed of {expected.samples} trials "
-            "at once, which a fuller batch exceeds; answers in the response cache cost nothing"
+        yield (
+            f"  time here       {_amount(expected.seconds, clock)}, if {expected.at_once:.1f} run "
+            "at once, as so far; a fuller batch is faster"
         )
-    return lines
+    if expected.questions.low is None:
+        yield "No row has two results, so that how far this is off is not known."
+    if expected.borrowed:
+        yield (
+            f"{expected.borrowed} rows have no result yet: those of like rows stand for theirs, "
+            "and how unlike they are is in no interval."
+        )
+    if expected.replayed:
+        yield (
+            f"The response cache had {expected.replayed:.0%} of the answers so far, which took no "
+            "time."
+        )
 
 
-def _forecast_json(expected: Forecast) -> dict[str, Any]:
-    cost = expected.cost
-    return {
-        "samples": expected.samples,
-        "failed": dict(expected.failed),
-        "calls": None if cost is None else round(cost.calls),
-        "prompt_tokens": None if cost is None else round(cost.prompt_tokens),
-        "completion_tokens": None if cost is None else round(cost.completion_tokens),
-        "seconds": None if expected.seconds is None else round(expected.seconds, 1),
-    }
+def forecast_table(expected: Forecast) -> Table:
+    """What the trials of each arm took so far: mean, least and most."""
+    table = Table("row", "trials", "done", "questions", "seconds")
+    for arm in expected.arms:
+        row = ", ".join(
+            str(value) if name in {"planner", "domain", "model"} else f"{name}={value}"
+            for name, value in arm.fields.items()
+        )
+        counts = str(arm.trials), str(len(arm.questions))
+        table.add_row(literal(row), *counts, _spread(arm.questions), _spread(arm.seconds))
+    return table
+
+
+def forecast_json(expected: Forecast) -> dict[str, Any]:
+    """A forecast as JSON values; seconds are those of the clock."""
+    values = asdict(expected)
+    return {**values, "failed": dict(expected.failed), "left": expected.left}
+
+
+def _amount(amount: Amount, write: Callable[[float], str] = "{:,.0f}".format) -> str:
+    if amount.low is None or amount.high is None:
+        return f"about {write(amount.value)}"
+    return f"about {write(amount.value)} [{write(amount.low)}, {write(amount.high)}]"
+
+
+def _spread(values: Sequence[float]) -> str:
+    """The mean of some values with the least and the largest."""
+    if not values:
+        return "-"
+    least, most = min(values), max(values)
+    ends = f" ({least:,.3g} to {most:,.3g})" if most > least else ""
+    return f"{fmean(values):,.3g}{ends}"

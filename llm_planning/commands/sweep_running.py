@@ -81,20 +81,26 @@ def executor_of(
 
 
 def carry_out(
-    folder: Path, sweep: Mapping[str, Any], executor: Executor, *, deterministic: bool
+    folder: Path,
+    sweep: Mapping[str, Any],
+    executor: Executor,
+    *,
+    deterministic: bool,
+    chosen: Sequence[Trial] | None = None,
 ) -> Progress:
     """Runs the missing trials of a sweep and shows how far it is.
 
     Args:
         folder: of the ledger; made if it is missing.
         sweep: the resolved sweep, as `Ledger.create` takes it.
+        chosen: those of its trials that are to run now; all by default.
 
     Raises:
         KeyboardInterrupt: Ctrl-C; the message says what is recorded.
         StoppedError: the sweep broke off; what had ended is recorded.
         LedgerError: the folder has the ledger of another sweep, or cannot be used.
     """
-    trials = [Trial(**trial) for trial in sweep["trials"]]
+    trials = [Trial(**trial) for trial in sweep["trials"]] if chosen is None else [*chosen]
     console = SafeConsole(stderr=True)
     going_on = f"; to go on: llm-planning sweep resume {folder}"
     try:
@@ -126,7 +132,7 @@ def carry_out(
                     retries=sweep["retries"],
                     watch=watch,
                 )
-                if left := len(trials) - len(ledger.finished()):
+                if left := len({trial.key for trial in trials} - ledger.finished()):
                     trials_left = f"{left} of {len(trials)} trials"
                     raise StoppedError(f"the sweep ended, but {trials_left} left no result")
     except BaseException as error:
@@ -180,10 +186,7 @@ def _open_worlds(folder: Path, trials: Sequence[Trial]) -> None:
         UnopenedError: none of a kind can be opened. What a user's own code raises fails its trials
             alone.
     """
-    finished: Collection[str] = ()
-    if os.path.exists(folder / LEDGER_FILE):
-        with Ledger.open(folder) as ledger:
-            finished = ledger.finished()
+    finished = finished_in(folder)
     tried: dict[str, Exception | None] = {}
     with sharing():
         for kind in by_kind(trial for trial in trials if trial.key not in finished).values():
@@ -201,6 +204,14 @@ def _open_worlds(folder: Path, trials: Sequence[Trial]) -> None:
                 errors.append(error)
             else:
                 raise errors[0]
+
+
+def finished_in(folder: Path) -> Collection[str]:
+    """Keys of the trials of a folder's ledger that have a result; none if there is no ledger."""
+    if not os.path.exists(folder / LEDGER_FILE):
+        return ()
+    with Ledger.open(folder) as ledger:
+        return ledger.finished()
 
 
 def _why_unopened(trial: Trial, prepared: Prepared) -> Exception | None:

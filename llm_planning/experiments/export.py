@@ -2,8 +2,9 @@
 
 One row per finished trial. The columns are the fields of `runs`, under the same names (settings as
 `settings.KEY`, metrics as `metrics.KEY`, usage summed over roles and as `usage.ROLE.KEY`), and
-beside them the trial's key, its plan, its error, when it started, the file of its trace and its
-provenance (`provenance.commit`, `provenance.versions.torch`, ...).
+beside them the trial's key, its plan, its error, when it started, the file of its trace, `equal` if
+all of its seeds did the same, and its provenance (`provenance.commit`,
+`provenance.versions.torch`, ...).
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from llm_base.files import TargetError, check_target, read_regular, write_durably
 from llm_base.lines import lines_of
 from llm_planning.experiments.ledger import LedgerError
-from llm_planning.experiments.runs import METRICS, result_record
+from llm_planning.experiments.runs import (
+    EQUAL,
+    METRICS,
+    keys_of_equal_seeds,
+    read_trials,
+    result_record,
+)
 from llm_planning.names import remedy
 
 if TYPE_CHECKING:
@@ -96,6 +103,10 @@ def columns(ledger: Ledger) -> list[Column]:
         for id_, known in ledger.provenances.items()
     }
     records = [_record(row, ledger, provenances[row.provenance]) for row in rows]
+    equal = keys_of_equal_seeds(read_trials(ledger), ledger)
+    for record in records:
+        if record["key"] in equal:
+            record[EQUAL] = True
     names = dict.fromkeys(name for record in records for name in record)
     if len(names) * len(records) > MOST_CELLS:
         raise ExportError(

@@ -3,7 +3,7 @@
 A sweep is a product: models x planners x domains x settings x tasks x seeds. The whole language:
 
     name: too-scaling              # the sweep's folder; without it, the file's own name
-    extends: base.yaml             # keys other than `name` that are missing come from there
+    extends: base.yaml             # a file beside it or a packaged sweep, which has missing keys
     model: smollm2-135m-instruct   # one or a list, named as after `--model`
     role_models: {}                # role -> another model, such as {dynamics: NAME}; one or a list
     planners:                      # a name, a list, or name -> settings of this planner alone
@@ -35,10 +35,10 @@ is found from the working directory and is run if the user vouches for it. Setti
 planner's and its domain's; `domain.KEY` is the domain's where both have the key. A planner's own
 settings take the place of those of every planner; a setting that neither planner nor domain has is
 an error. A trial that several blocks or values give is run once: a role's model says nothing of a
-planner that does not ask the role. Trials stand in the order of the blocks and, in each, of
-models, planners, domains, settings, tasks and seeds, the seeds changing fastest. Whatever is
-unknown, empty, without effect or larger than a million trials is refused with one
-`SweepConfigError`, and nothing is written.
+planner that does not ask the role, or has it answered by rules. Trials stand in the order of the
+blocks and, in each, of models, planners, domains, settings, tasks and seeds, the seeds changing
+fastest. Whatever is unknown, empty, without effect or larger than a million trials is refused with
+one `SweepConfigError`, and nothing is written.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ from llm_base.quoting import quote
 from llm_planning.experiments.grid_file import (
     MOST_TRIALS,
     Entry,
-    SweepConfigError,
     resolve_file,
 )
 from llm_planning.experiments.grid_rows import (
+    Combination,
     kind_of,
     placed,
     proper_key,
     refuse_strange_roles,
-    rows_of,
     settings_by_planner,
 )
-from llm_planning.experiments.sweep_files import Trust
+from llm_planning.experiments.instead import Instead, Replacing
+from llm_planning.experiments.sweep_files import SweepConfigError, Trust
 from llm_planning.experiments.trial import Trial
-from llm_planning.model_configs import DEFAULT_MODEL, configuration
+from llm_planning.model_configs import configuration
 from llm_planning.names import remedy
 from llm_planning.running import source_of
 from llm_planning.specs import FOREIGN, choose, known_keys
@@ -78,7 +78,11 @@ if TYPE_CHECKING:
     from llm_base.yaml_file import Json
     from llm_planning.experiments.grid_file import Clause
     from llm_planning.experiments.grid_rows import Row
+    from llm_planning.experiments.instead import Change
     from llm_planning.specs import PlannerSpec
+
+
+_EXCLUDED = Combination(settings={}, models={}, asked=frozenset(), unanswered=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,35 +95,50 @@ class Sweep:
         retries: more attempts for a trial that fails.
         source: the configuration as JSON with inheritance and defaults resolved, which is itself a
             sweep file with the same trials.
+        changes: what models and settings of the command line have replaced.
+        unasked: the planners that such a model does not answer, as they ask nobody or rules.
     """
 
     name: str
     trials: tuple[Trial, ...]
     retries: int
     source: str
+    changes: tuple[Change, ...] = ()
+    unasked: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The resolved configuration with its list of trials."""
         return {**json.loads(self.source), "trials": [trial.to_json() for trial in self.trials]}
 
 
-def load_sweep(path: str | os.PathLike[str], *, trust: Trust | None = None) -> Sweep:
+def load_sweep(
+    path: str | os.PathLike[str], *, trust: Trust | None = None, instead: Instead | None = None
+) -> Sweep:
     """Reads a sweep file and what it extends, and runs the user's own code that it names.
 
     Args:
         path: the YAML file; a model's YAML file and a user's own code in it are found from the
             working directory, a file that it extends from its own folder.
         trust: the code and models that the file may open; by default no code and no folders.
+        instead: models and settings that take the place of the file's, and are part of the name.
 
     Raises:
         SweepConfigError: names the first error by file, key path and value, and what to write
             instead.
     """
     resolved = resolve_file(Path(path))
-    trust = trust or Trust()
+    instead = instead or Instead()
+    with placed(str(path)):
+        trust = instead.trusted(trust or Trust())
     for _, entries in resolved.blocks:
         _check_names(entries, trust)
-    products = [_Product.of(where, entries) for where, entries in resolved.blocks]
+    replacing = Replacing(instead)
+    products = [
+        product
+        for where, entries in resolved.blocks
+        for product in _Product.all_of(where, entries, replacing)
+    ]
+    replacing.check(Path(path))
     size = sum(product.size for product in products)
     if size > MOST_TRIALS:
         raise SweepConfigError(
@@ -135,16 +154,19 @@ def load_sweep(path: str | os.PathLike[str], *, trust: Trust | None = None) -> S
         raise SweepConfigError(f"{path}: exclude: leaves no trial; exclude less")
     with placed(str(path)):
         trust.check_trials(trials)
+    name = instead.name(resolved.name)
     source = {
-        "name": resolved.name,
+        "name": name,
         "retries": resolved.retries,
         "grids": [product.to_json() for product in products],
     }
     return Sweep(
-        name=resolved.name,
+        name=name,
         trials=trials,
         retries=resolved.retries,
         source=json.dumps(source, ensure_ascii=False, separators=(",", ":")),
+        changes=replacing.changes,
+        unasked=replacing.unasked,
     )
 
 
@@ -173,12 +195,18 @@ class _Product:
     configurations: dict[str, Json] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, where: str, entries: Mapping[str, Entry]) -> _Product:
+    def all_of(
+        cls, where: str, entries: Mapping[str, Entry], replacing: Replacing
+    ) -> Iterator[_Product]:
         """Looks up the names in a block and checks them against one another.
 
         Args:
             where: the block's place in the file.
             entries: key -> its entry in the block; a setting's key is `settings.NAME`.
+            replacing: puts models and settings in the place of the block's.
+
+        Yields:
+            The block; or its parts, if some of it asks other models now.
 
         Raises:
             SweepConfigError: planners or tasks are missing; something has no such name; or a
@@ -190,21 +218,24 @@ class _Product:
                     f"{where}: `{key}` is missing, here and in the files that it extends"
                 )
         exclude = entries.get("exclude", Entry([], where, 0))
-        planners = settings_by_planner(entries)
-        rows = [row for name, own in planners.items() for row in rows_of(name, own, entries)]
+        planners: dict[str, Mapping[str, Entry]] = {}
+        rows: dict[str, list[Row]] = {}
+        for name, own in settings_by_planner(entries).items():
+            planners[name], rows[name] = replacing.rows_of(name, own, entries)
         if "role_models" in entries:
-            refuse_strange_roles(entries["role_models"], rows)
-        return cls(
-            models=entries["model"].value if "model" in entries else [DEFAULT_MODEL],
-            role_models=entries["role_models"].value if "role_models" in entries else [{}],
-            planners=planners,
-            domains=entries["domain"].value if "domain" in entries else None,
-            rows=rows,
-            tasks=entries["tasks"].value,
-            seeds=entries["seeds"].value if "seeds" in entries else range(1),
-            clauses=exclude.value,
-            where_clauses=exclude.where,
-        )
+            refuse_strange_roles(entries["role_models"], itertools.chain(*rows.values()))
+        for part in replacing.parts(entries, rows, exclude.value):
+            yield cls(
+                models=part.models,
+                role_models=part.role_models,
+                planners={name: planners[name] for name in part.planners},
+                domains=entries["domain"].value if "domain" in entries else None,
+                rows=[row for name in part.planners for row in rows[name]],
+                tasks=entries["tasks"].value,
+                seeds=entries["seeds"].value if "seeds" in entries else range(1),
+                clauses=part.clauses,
+                where_clauses=exclude.where,
+            )
 
     @property
     def size(self) -> int:
@@ -223,11 +254,12 @@ class _Product:
         """
         cells = [(row, *cell) for row in self.rows for cell in self._settings(row)]
         for model, others in itertools.product(self.models, self.role_models):
-            for row, settings, filed, unanswered, text, covering in cells:
+            for row, read, text, covering in cells:
+                # A role that has a model of its own by a file is asked by its own name.
                 roles = {
                     role: name
-                    for role, name in sorted({**filed, **others}.items())
-                    if role in row.spec.roles and name != model
+                    for role, name in sorted({**read.models, **others}.items())
+                    if role in read.asked and (name != model or role in read.models)
                 }
                 engines = self._engines(row, (model, *roles.values()))
                 here = [clause for clause in covering if _has(clause.model, model)]
@@ -235,8 +267,8 @@ class _Product:
                 for task in row.tasks:
                     excluding = [clause for clause in here if _has(clause.task, task)]
                     for seed in self._seeds(excluding):
-                        if unanswered and not engines:
-                            raise SweepConfigError(f"{row.where}: {unanswered}")
+                        if read.unanswered and not engines:
+                            raise SweepConfigError(f"{row.where}: {read.unanswered}")
                         trial = Trial(
                             planner=row.spec.name,
                             domain=row.domain.name,
@@ -244,7 +276,7 @@ class _Product:
                             model=model,
                             role_models=roles,
                             seed=seed,
-                            settings=settings,
+                            settings=read.settings,
                             engines=engines,
                             source=source_of(row.spec, row.domain),
                         )
@@ -281,12 +313,9 @@ class _Product:
             if self.configurations[name] is not None
         }
 
-    def _settings(
-        self, row: Row
-    ) -> Iterator[tuple[dict[str, Json], dict[str, str], str | None, str, list[Clause]]]:
-        """A planner's combinations, each with what `trials` needs to know of it.
+    def _settings(self, row: Row) -> Iterator[tuple[Combination, str, list[Clause]]]:
+        """A planner's combinations, each with its settings as text and what may exclude it.
 
-        That is: settings, models of roles, why it needs a model, text, clauses that may exclude it.
         A combination that is excluded for every task, model and seed need not be possible.
         """
         clauses = [clause for clause in self.clauses if _has(clause.planner, row.spec.name)]
@@ -300,8 +329,8 @@ class _Product:
                 not (clause.model or clause.role_models or clause.task or clause.seed)
                 for clause in covering
             )
-            full, models, unanswered = ({}, {}, None) if whole else row.read(given)
-            yield full, models, unanswered, json.dumps(full, sort_keys=True), covering
+            read = _EXCLUDED if whole else row.read(given)
+            yield read, json.dumps(read.settings, sort_keys=True), covering
 
     def _seeds(self, excluding: Sequence[Clause]) -> Iterable[int]:
         if not excluding:

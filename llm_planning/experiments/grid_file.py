@@ -21,9 +21,10 @@ from pydantic import (
     model_validator,
 )
 
-from llm_base.quoting import printable, quote
+from llm_base.quoting import quote
 from llm_base.yaml_file import YamlError, key_path, read_mapping
 from llm_planning.environments.catalogue import DOMAINS
+from llm_planning.experiments.sweep_files import SweepConfigError, packaged_sweep
 from llm_planning.model_configs import find_config, model_name
 from llm_planning.names import remedy
 from llm_planning.planners.catalogue import PLANNERS
@@ -41,13 +42,6 @@ MOST_TRIALS = 1_000_000
 _DEFAULT_RETRIES = 2
 _LONGEST_TEXT = 500
 _NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"
-
-
-class SweepConfigError(ValueError):
-    """A sweep's configuration says something impossible; the message is one printable line."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
 
 
 def _listed(value: Json) -> list[Json]:
@@ -235,6 +229,8 @@ class _File:
 def resolve_file(path: Path) -> ResolvedFile:
     """Reads a sweep file and what it extends, each from the folder of the one that extends it.
 
+    What is not there is looked up among the packaged sweeps.
+
     Raises:
         SweepConfigError: names the first error in one of them.
     """
@@ -275,7 +271,13 @@ def _read_chain(path: Path) -> list[_File]:
         seen.append(real)
         if not content.extends:
             return files
-        path = path.parent / content.extends
+        path = _extended(path.parent, content.extends)
+
+
+def _extended(folder: Path, name: str) -> Path:
+    """The file that another one of a folder extends: one from there, or a packaged sweep."""
+    path = folder / name
+    return path if os.path.lexists(path) else packaged_sweep(name) or path
 
 
 def _name_of(file: _File) -> str:
@@ -304,8 +306,10 @@ def _blocks(files: list[_File]) -> list[tuple[str, dict[str, Entry]]]:
     ]
     for key, entry in top.items():
         if entry.generation <= origin and all(block[key] is not entry for _, block in blocks):
+            instead = ", and name yours by --model" if key == "model" else ""
             raise SweepConfigError(
-                f"{entry.where}: has no effect: every block of `grids` says its own; leave it out"
+                f"{entry.where}: has no effect: every block of `grids` says its own; leave it "
+                f"out{instead}"
             )
     return blocks
 

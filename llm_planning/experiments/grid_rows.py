@@ -15,12 +15,13 @@ from pydantic_core import to_jsonable_python
 
 from llm_base.quoting import quote
 from llm_base.yaml_file import key_path
-from llm_planning.experiments.grid_file import Entry, SweepConfigError
-from llm_planning.experiments.sweep_files import UntrustedError
+from llm_planning.experiments.grid_file import Entry
+from llm_planning.experiments.sweep_files import SweepConfigError, UntrustedError
 from llm_planning.names import remedy
 from llm_planning.registry import find_planner
 from llm_planning.running import (
     REFUSALS,
+    asked_roles,
     find_where,
     fitting_domains,
     models_of_roles,
@@ -35,6 +36,23 @@ if TYPE_CHECKING:
 
     from llm_base.yaml_file import Json
     from llm_planning.specs import DomainSpec, PlannerSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combination:
+    """A combination of settings of a row.
+
+    Attributes:
+        settings: all of them, with defaults.
+        models: role -> its own model, by the file that `roles` names.
+        asked: the roles that a model answers.
+        unanswered: why no trial without a model can end; None if one can, or if nobody knows.
+    """
+
+    settings: dict[str, Json]
+    models: Mapping[str, str]
+    asked: frozenset[str]
+    unanswered: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +75,12 @@ class Row:
         for values in itertools.product(*(entry.value for entry in self.settings.values())):
             yield dict(zip(self.settings, values, strict=True))
 
-    def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, str], str | None]:
-        """A combination's settings with defaults, its roles' models, and why it needs a model."""
+    def read(self, given: Mapping[str, Json]) -> Combination:
+        """Reads a combination of the given settings.
+
+        Raises:
+            SweepConfigError: it is not possible.
+        """
         try:
             chosen = choose(self.spec, self.domain, given)
             models = models_of_roles(self.spec, chosen)
@@ -72,7 +94,12 @@ class Row:
                     f"{self.settings[key].where}: {quote(value)} is {kind_of(value)}, but {key} of "
                     f"{self.spec.name} is {kind_of(full[key])}: write {quote(full[key])}"
                 )
-        return full, models, why_unanswered(self.spec, chosen)
+        return Combination(
+            settings=full,
+            models=models,
+            asked=frozenset(asked_roles(self.spec, chosen)),
+            unanswered=why_unanswered(self.spec, chosen),
+        )
 
     def _impossible(self, given: Mapping[str, Json], error: SettingsError) -> SweepConfigError:
         """The error to show, at the setting that is impossible on its own, if there is one."""

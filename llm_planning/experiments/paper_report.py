@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,20 +15,23 @@ from llm_planning.experiments.export import csv_line
 from llm_planning.experiments.measures import Difference, Measured, compare, measure
 from llm_planning.experiments.published import Row
 from llm_planning.experiments.report_verdict import printed_value, verdict_counts, verdict_text
-from llm_planning.experiments.runs import Runs, field_values
+from llm_planning.experiments.runs import ROLE_MODELS, Runs, field_values, one_of_equal_seeds
 from llm_planning.experiments.statistics import (
+    ALL_EQUAL,
     CONFIDENCE,
     EMPTY_CELL,
     NOTHING,
     write_estimate,
 )
 from llm_planning.notebook import table_html
+from llm_serving.encoder_engine import NO_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from llm_planning.experiments.papers import Paper
     from llm_planning.experiments.published import Column, Comparison, PublishedTable, Setup, Text
+    from llm_planning.experiments.runs import RunRecord
     from llm_planning.experiments.statistics import Form
 
 UNSTATED = "not stated"
@@ -82,6 +86,8 @@ class Cell:
         published_value: the number in it; None if there is none.
         measured: the number from the runs; None if it is not measured.
         senseless: why no run can fill it; None if one can, or does.
+        mark: why it is no evidence; None if it is (`NoEvidence.mark`).
+        equal: number of runs whose seeds all did the same, so that each trial counts once; else 0.
     """
 
     column: Column
@@ -89,6 +95,8 @@ class Cell:
     published_value: float | None
     measured: Measured | None
     senseless: str | None = None
+    mark: str | None = None
+    equal: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +163,8 @@ class PaperReport:
         left_out: labels of lines made by `each` without a run in the sweep.
         runs: the runs that the table selects.
         outside: runs of the sweep that no line selects.
+        stands_for: the model of the table's file in whose place the runs have another one; "" if
+            they have its own.
     """
 
     paper: Paper
@@ -166,6 +176,13 @@ class PaperReport:
     settings: tuple[SettingUsed, ...]
     runs: Runs
     outside: int
+    stands_for: str = ""
+
+    @property
+    def models(self) -> dict[str, int]:
+        """The models of the runs, with those of roles -> how many such runs have ended."""
+        ended = Counter(map(_models, self.runs.done + self.runs.failed))
+        return {name: ended[name] for name in dict.fromkeys(map(_models, self.runs.all))}
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -195,13 +212,20 @@ class PaperReport:
 def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
     """Measures a table.
 
+    Where the file selects its runs by one model, and all runs that ask one ask another, that one
+    stands in its place.
+
     Raises:
         PublishedError: the paper has no such table, or its file says something impossible.
         UnknownFieldError: the table asks for a field that no run has.
         MeasureError: the values of a field cannot be measured.
         EmptyReportError: the table selects none of the runs.
     """
-    table = paper.table(name)
+    table, stands_for = paper.table(name), ""
+    here = {record["model"] for record in runs.all} - {NO_MODEL}
+    if len(here) == len(table.models) == 1 and here != table.models:
+        (stands_for,), (model,) = table.models, here
+        table = table.asking(model)
     about = runs.select(table.where)
     for quantity in filter(None, (column.measure for column in table.columns)):
         for field in filter(None, (*quantity.fields, quantity.per, *quantity.budget)):
@@ -232,7 +256,29 @@ def report(paper: Paper, name: str, runs: Runs) -> PaperReport:
         settings=tuple(_settings((*paper.setup, *table.setup), about)),
         runs=about,
         outside=sum(id(record) not in taken for record in runs.all),
+        stands_for=stands_for,
     )
+
+
+def _models(record: RunRecord) -> str:
+    """The models of a run."""
+    roles = [
+        f"{role}: {record[f'{ROLE_MODELS}{role}']}"
+        for role in sorted(
+            field.removeprefix(ROLE_MODELS) for field in record if field.startswith(ROLE_MODELS)
+        )
+    ]
+    return f"{record['model']} ({', '.join(roles)})" if roles else str(record["model"])
+
+
+def models_text(report: PaperReport) -> str:
+    """Which models the runs of a report have, in a sentence."""
+    counted = [
+        f"{'no model' if name == NO_MODEL else name} ({_count(runs, 'run')})"
+        for name, runs in report.models.items()
+    ]
+    instead = f", in the place of {report.stands_for}" if report.stands_for else ""
+    return f"Model: {'; '.join(counted)}{instead}."
 
 
 def _rows(table: PublishedTable, written: Row, runs: Runs) -> Iterable[Row]:
@@ -270,19 +316,23 @@ def _line(table: PublishedTable, row: Row, runs: Runs, about: Runs) -> Line:
 def _cell(table: PublishedTable, column: Column, row: Row, runs: Runs, about: Runs) -> Cell:
     published = row.published.get(column.key)
     fitting = runs.select(column.where)
+    measured = _measured(column, row, fitting, about.select(column.where))
+    once = measured is not None and measured.done < len(fitting.done)
     return Cell(
         column=column,
         published=published,
         published_value=None if published is None else printed_value(published),
-        measured=_measured(column, row, fitting, about.select(column.where)),
+        measured=measured,
         senseless=None if fitting.all else table.why_senseless(str(row.label), column.key),
+        mark=table.mark(str(row.label), column.key),
+        equal=len(fitting.done) if once else 0,
     )
 
 
 def _measured(column: Column, row: Row, runs: Runs, about: Runs) -> Measured | None:
     """The number of a cell; None for what is only cited, and for runs compared with themselves.
 
-    Runs whose own cost is the budget are measured all the same.
+    Runs whose own cost is the budget are measured all the same. Equal seeds are one run.
 
     Args:
         runs: of row and column.
@@ -292,7 +342,7 @@ def _measured(column: Column, row: Row, runs: Runs, about: Runs) -> Measured | N
     if row.where is None or quantity is None:
         return None
     if quantity.against is None:
-        return measure(runs, quantity)
+        return measure(one_of_equal_seeds(runs, quantity.fields), quantity)
     beside = about.select({**row.where, **quantity.against})
     compared = beside != runs or quantity.kind == "passed"
     return measure(runs, quantity, beside=beside) if compared else None
@@ -384,6 +434,7 @@ def markdown(report: PaperReport, *, sweep: object, verbose: bool) -> str:
     return template.render(
         report=report,
         verdict=verdict_text(report),
+        models=models_text(report),
         verbose=verbose,
         sweep=sweep,
         header=header(report),
@@ -449,8 +500,10 @@ def measured_text(cell: Cell, line: Line) -> str:
     if measured is None:
         return NOTHING
     estimate = measured.estimate
-    remarks = []
-    if estimate.reason is not None and estimate.value is not None:
+    remarks = [cell.mark] if cell.mark and estimate.value is not None else []
+    if estimate.reason == ALL_EQUAL:
+        remarks.append(ALL_EQUAL)
+    elif estimate.reason is not None and estimate.value is not None:
         remarks.append(f"no interval: {estimate.reason}")
     elif estimate.reason == EMPTY_CELL:
         remarks.append(f"no finite value: {estimate.reason}")
@@ -461,7 +514,9 @@ def measured_text(cell: Cell, line: Line) -> str:
         remarks.append(f"{measured.without} without a value")
     if measured.replayed:
         remarks.append(f"{measured.replayed} of {measured.done} replayed")
-    here = (measured.done, measured.failed, measured.pending)
+    if cell.equal:
+        remarks.append(f"{cell.equal} runs, equal for all seeds")
+    here = (cell.equal or measured.done, measured.failed, measured.pending)
     if here != (len(line.runs.done), len(line.runs.failed), len(line.runs.pending)):
         remarks.append(write_counts(*here))
     text = write_estimate(estimate, cell.column.form)
@@ -497,6 +552,8 @@ def as_json(report: PaperReport) -> dict[str, Any]:
         "title": report.table.title,
         "confidence": CONFIDENCE,
         "verdict": {"text": verdict_text(report), **verdict_counts(report)},
+        "models": report.models,
+        "stands_for": report.stands_for,
         "rows": [
             {
                 "label": line.label,
@@ -575,6 +632,8 @@ def write_difference(difference: Difference, form: Form) -> str:
     counts = [_count(estimate.n, counted)]
     if estimate.n == 1:
         counts.append(f"no interval: one {counted}")
+    if estimate.reason == ALL_EQUAL:
+        counts.append(ALL_EQUAL)
     if difference.alone:
         counts.append(f"{_count(difference.alone, 'run')} without a partner")
     return f"{write_estimate(estimate, form)} ({', '.join(counts)})"

@@ -40,8 +40,8 @@ The table, a row and a column may have a `where`; a cell measures the runs that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias, get_args
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -376,18 +376,38 @@ class Plot(Part):
         return self
 
 
-class Senseless(Part):
-    """Cells that no run can fill, and why: each of some rows in each of some columns.
+class Cells(Part):
+    """Each of some rows in each of some columns.
 
     Attributes:
         rows: labels of the rows.
         columns: keys of the columns.
-        why: in one sentence.
+        why: what is said of them, in one sentence.
     """
 
     rows: Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
     columns: Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=1)]
     why: str
+
+    def have(self, label: str, key: str) -> bool:
+        """Whether the cell of a row and a column is one of them."""
+        return label in self.rows and key in self.columns
+
+
+class Senseless(Cells):
+    """Cells that no run can fill."""
+
+
+class NoEvidence(Cells):
+    """Cells whose figures are no evidence for the paper or against it, whatever they are.
+
+    Attributes:
+        mark: said in the cell: `fitted`, if something was chosen so that the paper's figure comes
+            out; `given`, if who answers was told it; `other budget`, if the paper spent more or
+            less.
+    """
+
+    mark: Literal["fitted", "given", "other budget"]
 
 
 class PublishedTable(Part):
@@ -399,6 +419,7 @@ class PublishedTable(Part):
         columns: its quantities.
         rows: its lines.
         senseless: cells that stay empty for a reason, unlike those that were only not run.
+        no_evidence: cells that say nothing of the paper, so that no verdict counts them.
         names: value -> its name in labels and legends.
         compare: differences shown below the table.
         setup: settings shown below the table; they add to the paper's or replace them.
@@ -411,13 +432,17 @@ class PublishedTable(Part):
     columns: tuple[Column, ...] = Field(min_length=1)
     rows: tuple[Row, ...] = Field(min_length=1)
     senseless: tuple[Senseless, ...] = ()
+    no_evidence: tuple[NoEvidence, ...] = ()
     names: dict[str, str] = Field(default_factory=dict)
     compare: tuple[Comparison, ...] = ()
     setup: tuple[Setup, ...] = ()
     plot: Plot = Plot()
     notes: tuple[str, ...] = ()
 
-    @field_validator("columns", "rows", "senseless", "compare", "setup", "notes", mode="before")
+    @field_validator(
+        *("columns", "rows", "senseless", "no_evidence", "compare", "setup", "notes"),
+        mode="before",
+    )
     @classmethod
     def _lists(cls, values: object) -> object:
         return as_tuple(values)
@@ -436,12 +461,13 @@ class PublishedTable(Part):
                         f"column; {remedy(key, printed)}"
                     )
         labels = [str(row.label) for row in self.rows if row.label is not None]
-        for some in self.senseless:
+        lists = {"senseless": self.senseless, "no_evidence": self.no_evidence}
+        for name, some in ((name, some) for name, listed in lists.items() for some in listed):
             for key in some.columns:
                 self.column(key)
             for label in some.rows:
                 if label not in labels:
-                    raise ValueError(f"senseless: no row {label!r}; {remedy(label, labels)}")
+                    raise ValueError(f"{name}: no row {label!r}; {remedy(label, labels)}")
         for comparison in self.compare:
             quantity = self.column(comparison.column).measure
             if quantity is None:
@@ -498,13 +524,48 @@ class PublishedTable(Part):
         known = [column.key for column in self.columns]
         raise ValueError(f"unknown column {key!r}; {remedy(key, known)}")
 
+    @property
+    def models(self) -> frozenset[str]:
+        """The models by which it selects runs; "none", that of rules, is no model."""
+        named = {str(value) for place in _wheres(self.model_dump()) for value in _values(place)}
+        return frozenset(named - {"none", "all", "None"})
+
+    def asking(self, model: str) -> PublishedTable:
+        """This table with one model in the place of those by which it selects runs."""
+        values = self.model_dump(by_alias=True, exclude_unset=True)
+        known = self.models
+        for place in _wheres(values):
+            asked = tuple(
+                dict.fromkeys(model if value in known else value for value in _values(place))
+            )
+            place["model"] = asked if isinstance(place["model"], tuple) else asked[0]
+        return type(self).model_validate(values)
+
     def why_senseless(self, label: str, key: str) -> str | None:
         """Why no run can fill the cell of a row and a column; None if one can."""
-        fitting = (
-            cells.why for cells in self.senseless if label in cells.rows and key in cells.columns
-        )
-        return next(fitting, None)
+        return next((cells.why for cells in self.senseless if cells.have(label, key)), None)
+
+    def mark(self, label: str, key: str) -> str | None:
+        """Why the cell of a row and a column is no evidence, in a word or two; None if it is."""
+        return next((cells.mark for cells in self.no_evidence if cells.have(label, key)), None)
 
     def name(self, value: object) -> str:
         """The name of a value in labels and legends."""
         return self.names.get(str(value), str(value))
+
+
+def _wheres(values: object) -> Iterator[dict[str, Any]]:
+    """The mappings inside a table's values that say something of `model`."""
+    if isinstance(values, dict):
+        if "model" in values:
+            yield values
+        for value in values.values():
+            yield from _wheres(value)
+    elif isinstance(values, tuple | list):
+        for value in values:
+            yield from _wheres(value)
+
+
+def _values(where: Mapping[str, Any]) -> tuple[Any, ...]:
+    model = where["model"]
+    return model if isinstance(model, tuple) else (model,)

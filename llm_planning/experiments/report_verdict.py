@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from llm_planning.experiments.paper_report import PaperReport
+    from llm_planning.experiments.paper_report import Cell, PaperReport
     from llm_planning.experiments.published import Text
     from llm_planning.experiments.statistics import Estimate
+
+_UNCOUNTED = {
+    "at_an_end": "at 0 or all, where little can miss",
+    "fitted": "fitted",
+    "given": "given to who answers",
+    "other_budget": "of another budget",
+}
+"""Why a figure does not count, and how that is said."""
 
 _SUFFIXES = {"k": 1e3, "M": 1e6, "%": 1e-2}
 _PRINTED = re.compile(r"\s*([-−+]?\d+(?:[.,]\d+)*)\s*(?:([kM%])|/\s*(\d+))?(?![\w.])")
@@ -33,10 +42,15 @@ def printed_value(text: Text) -> float | None:
 def verdict_counts(report: PaperReport) -> dict[str, int]:
     """How many figures and differences of a paper hold here.
 
+    Figures that could not miss are counted apart: those of cells that are no evidence, and those
+    that hold at an end of their scale, 0 or all, where a method that does nothing may be as well.
+
     Returns:
         printed: figures that the paper prints and that runs can measure.
-        measured: those of them that have an interval here.
-        hold: those of them that lie in it.
+        measured: those of them that have an interval here, and count.
+        hold: those of these that lie in it.
+        at_an_end: figures with an interval that hold at an end of their scale.
+        fitted, given, other_budget: figures with an interval in cells that are no evidence.
         differences: below the table.
         differences_measured: those of them that have an interval here.
         beyond_chance: those of these whose interval excludes zero.
@@ -44,16 +58,16 @@ def verdict_counts(report: PaperReport) -> dict[str, int]:
         differences_hold: those of these that lie beyond chance on the side that the paper prints.
     """
     printed = [
-        (cell.published_value, cell.measured and cell.measured.estimate)
+        cell
         for line in report.lines
         for cell in line.cells
         if line.cited is None and cell.column.measure and cell.published_value is not None
     ]
-    inside = [
-        _side(estimate, value) == 0
-        for value, estimate in printed
-        if estimate and _has_interval(estimate)
-    ]
+    verdicts = Counter(
+        _verdict(cell, cell.measured.estimate)
+        for cell in printed
+        if cell.measured and _has_interval(cell.measured.estimate)
+    )
     differences = [
         (compared.published, _side(compared.difference.estimate, 0.0))
         for compared in report.differences
@@ -61,8 +75,8 @@ def verdict_counts(report: PaperReport) -> dict[str, int]:
     ]
     return {
         "printed": len(printed),
-        "measured": len(inside),
-        "hold": sum(inside),
+        "measured": verdicts["hold"] + verdicts["miss"],
+        **{kind: verdicts[kind] for kind in ("hold", *_UNCOUNTED)},
         "differences": len(report.differences),
         "differences_measured": len(differences),
         "beyond_chance": sum(side != 0 for _, side in differences),
@@ -72,6 +86,17 @@ def verdict_counts(report: PaperReport) -> dict[str, int]:
             for text, side in differences
         ),
     }
+
+
+def _verdict(cell: Cell, estimate: Estimate) -> str:
+    """`hold`, `miss`, or why the figure does not count: one of `_UNCOUNTED`."""
+    if cell.mark is not None:
+        return cell.mark.replace(" ", "_")
+    value = cell.published_value or 0.0
+    if _side(estimate, value) != 0:
+        return "miss"
+    whole = cell.column.measure is not None and cell.column.measure.is_share and value == 1.0
+    return "at_an_end" if value == 0.0 or whole else "hold"
 
 
 def _has_interval(estimate: Estimate) -> bool:
@@ -92,12 +117,18 @@ def _unmeasured(number: int) -> str:
 def verdict_text(report: PaperReport) -> str:
     """How many figures and differences of the paper hold here, in one or two sentences."""
     counts = verdict_counts(report)
+    aside = [f"{counts[kind]} {said}" for kind, said in _UNCOUNTED.items() if counts[kind]]
+    unmeasured = counts["printed"] - counts["measured"] - sum(counts[kind] for kind in _UNCOUNTED)
     if counts["measured"]:
         text = (
             "{hold} of {measured} printed figures hold: they lie in the interval that was measured "
             "here"
         )
-        text += _unmeasured(counts["printed"] - counts["measured"])
+    elif aside:
+        text = "No printed figure says whether the paper holds here"
+    if counts["measured"] or aside:
+        text += f"; not counted: {', '.join(aside)}" if aside else ""
+        text += _unmeasured(unmeasured)
     elif counts["printed"]:
         text = "None of {printed} printed figures was measured with an interval"
     else:

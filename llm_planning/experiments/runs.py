@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llm_planning.experiments.ledger import LedgerError, repeatable_digest
@@ -34,11 +34,13 @@ Where: TypeAlias = "Mapping[str, tuple[Any, ...]]"
 TRIAL_FIELDS = ("planner", "domain", "task", "model", "seed")
 SETTINGS = "settings."
 """Begins the names of the fields that are settings."""
+ROLE_MODELS = "role_models."
+"""Begins the names of the fields that are models of roles."""
 METRICS = "metrics."
 """Begins the names of the fields that a planner or a world measures itself."""
 EQUAL = "equal"
 """Of a run that another seed has repeated; see `mark_equal_seeds`."""
-_OF_TRIAL = ("role_models.", SETTINGS)
+_OF_TRIAL = (ROLE_MODELS, SETTINGS)
 _SPENT = (
     "calls",
     "tokens",
@@ -154,7 +156,7 @@ def varying(records: Iterable[RunRecord]) -> tuple[str, ...]:
         for field, some in values.items()
         if field == "planner"
         or (len(some) > 1 and not at_defaults(field, records))
-        or (field.startswith("role_models.") and any(field not in record for record in records))
+        or (field.startswith(ROLE_MODELS) and any(field not in record for record in records))
     )
 
 
@@ -249,14 +251,36 @@ def mark_equal_seeds(trials: Sequence[ListedTrial], ledger: Ledger) -> Runs:
     The same are result, costs and every recorded event: seeds may change nothing, so such runs tell
     no more than one. Runs whose traces are not there are not compared.
     """
+    equal = keys_of_equal_seeds(trials, ledger)
+    return runs_of(
+        {**trial.record, EQUAL: True} if trial.key in equal else trial.record for trial in trials
+    )
+
+
+def keys_of_equal_seeds(trials: Sequence[ListedTrial], ledger: Ledger) -> frozenset[str]:
+    """The keys of trials whose seeds all did the same; see `mark_equal_seeds`."""
     cells: dict[str, list[ListedTrial]] = {}
     for trial in trials:
         if trial.record.get("status") == "done" and trial.trace_sha256:
             cells.setdefault(trial_without_seed(trial.record), []).append(trial)
-    equal = {trial.key for cell in cells.values() if _are_equal(cell, ledger) for trial in cell}
-    return runs_of(
-        {**trial.record, EQUAL: True} if trial.key in equal else trial.record for trial in trials
+    return frozenset(
+        trial.key for cell in cells.values() if _are_equal(cell, ledger) for trial in cell
     )
+
+
+def one_of_equal_seeds(runs: Runs, fields: Sequence[str]) -> Runs:
+    """The first run of each trial, if all seeds of each did the same; otherwise all runs.
+
+    Args:
+        runs: those of equal seeds have `EQUAL` in them.
+        fields: that are measured. Where seeds differ in one, as in times, all runs are kept.
+    """
+    first: dict[str, RunRecord] = {}
+    for record in runs.done:
+        one = first.setdefault(trial_without_seed(record), record)
+        if not record.get(EQUAL) or any(record.get(field) != one.get(field) for field in fields):
+            return runs
+    return replace(runs, done=tuple(first.values()))
 
 
 def _are_equal(cell: Sequence[ListedTrial], ledger: Ledger) -> bool:
@@ -295,7 +319,7 @@ def runs_of(records: Iterable[RunRecord]) -> Runs:
 def trial_record(trial: Trial) -> dict[str, Any]:
     """The fields of a trial."""
     named = {field: getattr(trial, field) for field in TRIAL_FIELDS}
-    roles = {f"role_models.{role}": name for role, name in trial.role_models.items()}
+    roles = {f"{ROLE_MODELS}{role}": name for role, name in trial.role_models.items()}
     return named | roles | {f"settings.{key}": value for key, value in trial.settings.items()}
 
 

@@ -25,6 +25,7 @@ The kind of estimate decides its interval; all have one level of confidence (`CO
                      or a learned graph, are not independent; the units that share nothing are.
                      Student's t over the units; a share's interval is cut at 0 and 1, and is
                      Wilson's where all units are alike.
+    equal values     None, but for proportions and shares: a mean of them says nothing of chance.
     odds ratio       Woolf's: normal in the logarithm.
 
 Papers that print Wald's interval of a proportion are shown beside Wald's; it is too narrow near 0
@@ -65,6 +66,7 @@ FISHER = "Fisher's exact test, two-sided"
 
 NO_RUNS = "no runs"
 ONE_RUN = "one run"
+ALL_EQUAL = "equal"
 EMPTY_CELL = "a count is 0"
 
 NOTHING = "–"
@@ -195,6 +197,9 @@ def fisher(first: Counts, second: Counts) -> Estimate:
 def mean(values: Sequence[float]) -> Estimate:
     """Mean with Student's t.
 
+    Equal values have no interval: that of Student would have no width, as if nothing else could
+    come out, and seeds that change nothing are no repeats.
+
     Args:
         values: shape [n], independent of each other.
     """
@@ -204,7 +209,9 @@ def mean(values: Sequence[float]) -> Estimate:
     centre = descriptive.fmean(values)
     if n == 1:
         return Estimate(value=centre, n=1, method=STUDENT, reason=ONE_RUN)
-    half = _student(n - 1) * descriptive.stdev(values) / math.sqrt(n)
+    if min(values) == max(values):
+        return Estimate(value=centre, n=n, method=STUDENT, reason=ALL_EQUAL)
+    half = student(n - 1) * descriptive.stdev(values) / math.sqrt(n)
     return Estimate(value=centre, low=centre - half, high=centre + half, n=n, method=STUDENT)
 
 
@@ -228,11 +235,11 @@ def mean_of_groups(groups: Sequence[Sequence[float]]) -> Estimate:
     parts = [descriptive.variance(group) / len(group) for group in full]
     total = sum(parts)
     if total == 0.0:
-        return Estimate(value=centre, low=centre, high=centre, n=n, method=STRATIFIED)
+        return Estimate(value=centre, n=n, method=STRATIFIED, reason=ALL_EQUAL)
     freedom = total**2 / sum(
         part**2 / (len(group) - 1) for part, group in zip(parts, full, strict=True)
     )
-    half = _student(freedom) * math.sqrt(total) / len(full)
+    half = student(freedom) * math.sqrt(total) / len(full)
     return Estimate(value=centre, low=centre - half, high=centre + half, n=n, method=STRATIFIED)
 
 
@@ -333,7 +340,7 @@ def share_of_units(values: Sequence[float]) -> Estimate:
         values: shape [n], each within [0, 1].
     """
     estimate = mean_of_units(values)
-    if estimate.low is not None and estimate.low == estimate.high:
+    if estimate.reason == ALL_EQUAL:
         return portion(values)
     return within(estimate, 0.0, 1.0)
 
@@ -367,7 +374,7 @@ _INTERVALS: Final[Mapping[Interval, tuple[str, Callable[[float, int], tuple[floa
 """Interval -> its name in reports, and its ends around a share of n runs."""
 
 
-def _student(freedom: float) -> float:
+def student(freedom: float) -> float:
     """Two-sided critical value of Student's t."""
     from scipy.special import stdtrit
 

@@ -5,7 +5,7 @@ Runs of the planner `measure` count right answers; a group of them has the share
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llm_planning.experiments.measures import Difference, Measured, MeasureError, compare, measure
@@ -18,7 +18,7 @@ from llm_planning.experiments.runs import (
     UnknownFieldError,
     distinct,
     is_trial_field,
-    trial_without_seed,
+    one_of_equal_seeds,
     varying,
 )
 from llm_planning.experiments.statistics import NOTHING, Form, proportion, write_estimate
@@ -151,7 +151,7 @@ def _group(fields: tuple[str, ...], mine: Runs, quantities: Mapping[str, Measure
     equal = bool(mine.done) and all(record.get(EQUAL) for record in mine.done)
 
     def measured(quantity: Measure) -> Measured:
-        return measure(_one_seed_each(mine, quantity) if equal else mine, quantity)
+        return measure(one_of_equal_seeds(mine, quantity.fields), quantity)
 
     return Group(
         values=tuple(first.get(field) for field in fields),
@@ -162,19 +162,6 @@ def _group(fields: tuple[str, ...], mine: Runs, quantities: Mapping[str, Measure
         measured={name: measured(quantity) for name, quantity in quantities.items()}
         | _share_right(mine),
     )
-
-
-def _one_seed_each(runs: Runs, quantity: Measure) -> Runs:
-    """The first run of each trial, which stands for all seeds; all runs where values differ.
-
-    Times do, and what a planner measures may.
-    """
-    first: dict[str, RunRecord] = {}
-    for record in runs.done:
-        one = first.setdefault(trial_without_seed(record), record)
-        if any(record.get(field) != one.get(field) for field in quantity.fields):
-            return runs
-    return replace(runs, done=tuple(first.values()))
 
 
 def _share_right(mine: Runs) -> dict[str, Measured]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from llm_base.files import at_home
-from llm_planning.experiments.grid_file import SweepConfigError
+from llm_base.quoting import printable
 from llm_planning.model_configs import comes_along, config_folder
 from llm_planning.names import remedy
 from llm_planning.own_code import code_file
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from llm_planning.experiments.trial import Trial
 
 _NO_SWEEPS = ("models/", "/paper.yaml", ".published.yaml")
+
+
+class SweepConfigError(ValueError):
+    """A sweep's configuration says something impossible; the message is one printable line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 def packaged_sweeps() -> dict[str, Path]:
@@ -46,28 +53,43 @@ def find_sweep(name: str) -> Path:
     """Finds the file of a sweep by its name.
 
     Args:
-        name: a file, the name of a packaged sweep, or the last part of one if it is unique.
+        name: a file, or a name as `packaged_sweep` takes it.
 
     Raises:
         SweepConfigError: no file has the name, or several have.
     """
     if os.path.isfile(name):
         return Path(name)
-    packaged = packaged_sweeps()
-    if name in packaged:
-        return packaged[name]
-    alike = [sweep for sweep in packaged if sweep.rpartition("/")[2] == name]
-    if len(alike) > 1:
-        raise SweepConfigError(f"{name} is the name of several sweeps: write {' or '.join(alike)}")
-    if alike:
-        return packaged[alike[0]]
+    if (packaged := packaged_sweep(name)) is not None:
+        return packaged
     if os.path.exists(name):
         # Reading a folder or a pipe reports the error.
         return Path(name)
-    bare = name.removeprefix("configs/").removesuffix(".yaml")
-    raise SweepConfigError(
-        f"{name}: there is no such file and no such sweep; {remedy(bare, packaged)}"
-    )
+    known = remedy(_bare(name), packaged_sweeps())
+    raise SweepConfigError(f"{name}: there is no such file and no such sweep; {known}")
+
+
+def packaged_sweep(name: str) -> Path | None:
+    """The file of a packaged sweep; None if there is none.
+
+    Args:
+        name: of the sweep, or the last part of it if that is unique; `configs/` before it and
+            `.yaml` after it may stand there, as in a checkout.
+
+    Raises:
+        SweepConfigError: several sweeps have the name.
+    """
+    packaged, bare = packaged_sweeps(), _bare(name)
+    if bare in packaged:
+        return packaged[bare]
+    alike = [sweep for sweep in packaged if sweep.rpartition("/")[2] == bare]
+    if len(alike) > 1:
+        raise SweepConfigError(f"{name} is the name of several sweeps: write {' or '.join(alike)}")
+    return packaged[alike[0]] if alike else None
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("configs/").removesuffix(".yaml")
 
 
 def sweep_argument(path: Path) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 from pydantic import model_validator
 
 from llm_base.quoting import quote
-from llm_planning.model_configs import model_name, split_adapter
+from llm_planning.model_configs import model_name, packaged_file, split_adapter
 from llm_planning.roles.oracles import Errors
 from llm_planning.settings import Settings, SettingsError, When, identified
 
@@ -124,7 +124,8 @@ def read_roles(
     from llm_base.yaml_file import YamlError, file_hash
 
     try:
-        answerers = _answerers(value, file_hash(Path(value)))
+        file = packaged_file(value)
+        answerers = _answerers(file, file_hash(Path(file)))
     except YamlError as error:
         raise SettingsError(
             f"roles={value} is neither {' nor '.join(words_of(profile))} nor a file of roles: "
@@ -263,4 +264,4 @@ class RoleSettings(Settings):
             return identified(values, "roles", "")
         from llm_base.yaml_file import file_hash
 
-        return identified(values, "roles", file_hash(Path(roles)))
+        return identified(values, "roles", file_hash(Path(packaged_file(roles))))

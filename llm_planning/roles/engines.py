@@ -1,11 +1,21 @@
-"""The engines that answer a planner's roles, and the usage of one trial or run."""
+"""The engines that answer a planner's roles, and the usage of one trial or run.
+
+Is a taught model asked as its lessons asked? A lesson's prompt is made of parts: the blocks of its
+templates and, in short words, its lines. A card records the parts of each role (`Card.parts`). A
+question with a part that no lesson had is asked otherwise: with worked examples, with a thought,
+for a label in the place of an action, or in the words of another planner. What a model answers then
+says little of what it was taught, so a line says it.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping  # noqa: TC003 (a dataclass's field)
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
+from llm_planning.roles.llm import parts_of_chat
 from llm_planning.trace import tracing
 from llm_serving.engine import MeteredEngine
 from llm_serving.errors import ServingError
@@ -15,13 +25,59 @@ if TYPE_CHECKING:
     from llm_planning.events import Event
     from llm_planning.trace import Trace
     from llm_serving.engine import Engine
-    from llm_serving.request import Completion, Prompt, Request, ScoreRequest, Scores
+    from llm_serving.request import Completion, ModelIdentity, Prompt, Request, ScoreRequest, Scores
 
 _ASKED = {"answers": "score", "labels": "score_labels"}
 """How a trace calls the kinds of scores."""
 
 _PROMPTS_REMEMBERED = 64
 """The most encoded prompts of which a `TracingEngine` keeps the text."""
+
+
+logger = logging.getLogger(__name__)
+
+_REMEDIES: Final[Mapping[str, str]] = {
+    "examples": "examples=0",
+    "labelled": "prior=exact",
+    "label": "prior=exact",
+    "several": "prior=exact",
+    "picture": "see=words",
+}
+"""Part -> the setting that leaves it out."""
+
+
+def strange_parts(model: ModelIdentity, role: str, prompt: Prompt) -> tuple[str, ...]:
+    """The names of the parts of a question that no lesson of its role had.
+
+    There are none if the model was not taught the role, or if nobody recorded its lessons' parts.
+    """
+    lessons = model.taught.parts.get(role) if model.taught else None
+    if lessons is None:
+        return ()
+    return tuple(
+        dict.fromkeys(
+            part.partition("#")[0] for part in parts_of_chat(prompt) if part not in lessons
+        )
+    )
+
+
+def note_if_strange(model: ModelIdentity, role: str, prompt: Prompt) -> None:
+    """Says, once in a process, that a model is asked a role otherwise than it was taught."""
+    if strange := strange_parts(model, role, prompt):
+        _note(model.name, role, strange)
+
+
+@cache
+def _note(model: str, role: str, strange: tuple[str, ...]) -> None:
+    remedies = dict.fromkeys(_REMEDIES.get(part, "") for part in strange)
+    advice = f"set {' and '.join(remedies)}"
+    logger.warning(
+        "%s was taught %s otherwise than it is asked: no lesson had %s in these words; %s",
+        model,
+        role,
+        ", ".join(strange),
+        advice if all(remedies) else "docs/distillation.md says how it was taught",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +110,19 @@ class Engines:
 
 
 class TracingEngine(MeteredEngine):
-    """A metered engine that adds every question and answer to the current trace."""
+    """A metered engine that adds every question and answer to the current trace.
+
+    It says if a taught model is asked otherwise than its lessons asked.
+    """
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._read: dict[EncodedPrompt, Prompt] = {}
 
     def encode(self, prompt: Prompt) -> EncodedPrompt:
-        """Applies the chat template and the tokenizer, and keeps the text for the trace."""
+        """Applies the chat template and the tokenizer, and keeps the text for who reads it."""
         encoded = super().encode(prompt)
-        if prompt is not encoded and tracing() is not None:
+        if prompt is not encoded and (tracing() is not None or self.identity.taught):
             if len(self._read) == _PROMPTS_REMEMBERED:
                 del self._read[next(iter(self._read))]
             self._read[encoded] = prompt
@@ -71,7 +130,7 @@ class TracingEngine(MeteredEngine):
 
     async def generate(self, request: Request) -> Completion:
         """Writes one answer, counts it and adds it to the trace."""
-        prompt = self._text_of(request.prompt)
+        prompt = self._read_as_taught(request)
         completion = await super().generate(request)
         if (trace := tracing()) is not None:
             trace.question(
@@ -86,7 +145,7 @@ class TracingEngine(MeteredEngine):
 
     async def score(self, request: ScoreRequest) -> Scores:
         """Scores choices, counts the question and adds it to the trace."""
-        prompt = self._text_of(request.prompt)
+        prompt = self._read_as_taught(request)
         scores = await super().score(request)
         if (trace := tracing()) is not None:
             shared = {} if scores.shared is None else {"shared": asdict(scores.shared)}
@@ -98,6 +157,12 @@ class TracingEngine(MeteredEngine):
                 **shared,
             )
         return scores
+
+    def _read_as_taught(self, request: Request | ScoreRequest) -> Prompt:
+        """The text of a question; a note says if no lesson of its model was asked so."""
+        prompt = self._text_of(request.prompt)
+        note_if_strange(self.identity.answering(request.adapter), request.role, prompt)
+        return prompt
 
     def _text_of(self, prompt: Prompt) -> Prompt:
         """The text of an encoded prompt, if it is kept; otherwise the prompt as it is."""

@@ -23,7 +23,7 @@ from typing import (
 )
 
 from llm_planning.domain import A, S
-from llm_planning.roles.llm import AnswerT, QuestionT
+from llm_planning.roles.llm import AnswerT, QuestionT, parts_of_chat
 from llm_planning.roles.short import words_of
 from llm_serving.answers import compact, parse
 
@@ -141,6 +141,14 @@ def exercise_of(
         ask=ask,
         grade=lambda text: (grade or same)(parse(written, text)),
     )
+
+
+def parts_asked(exercises: Iterable[Exercise]) -> dict[str, tuple[str, ...]]:
+    """Role -> the parts of the prompts of its exercises, sorted; see `Message.parts`."""
+    parts: dict[str, set[str]] = {}
+    for exercise in exercises:
+        parts.setdefault(exercise.role, set()).update(parts_of_chat(exercise.prompt))
+    return {role: tuple(sorted(names)) for role, names in parts.items()}
 
 
 class ExerciseMaker(Protocol):

@@ -8,9 +8,11 @@ coroutine function of one question is a role as well.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from llm_serving.engine import Engine
     from llm_serving.request import Image, Sampling
+    from llm_serving.request import Prompt as Chat
 
 T = TypeVar("T")
 QuestionT = TypeVar("QuestionT")
@@ -33,6 +36,11 @@ QuestionT_contra = TypeVar("QuestionT_contra", contravariant=True)
 AnswerT = TypeVar("AnswerT")
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+TOLD: Final = "told"
+"""The value of a prompt that names the lines of a text that no template composes."""
+
+_BLOCK = re.compile(r"\{%-?\s*block\s+(\w+)\s*[-+]?%\}(.*?)\{%[-+]?\s*endblock", re.DOTALL)
 
 
 @cache
@@ -86,8 +94,10 @@ class Prompt:
 
         kept = tuple(sources)
         try:
-            self._system = Message("system", _composed(kept, tuple(system), constants).render())
+            text = _composed(kept, tuple(system), constants).render()
+            self._system = Message("system", text, parts=parts_of(kept, tuple(system)))
             self._user = _composed(kept, tuple(user), constants)
+            self._parts = parts_of(kept, tuple(user))
         except TemplateError as error:
             raise PromptError(f"the template is not valid: {error}") from error
 
@@ -95,15 +105,18 @@ class Prompt:
         """The system and the user message.
 
         Args:
-            given: the values that the user message needs beyond the constants.
+            given: the values that the user message needs beyond the constants. `TOLD` among them
+                names what a text is made of that no template composes.
 
         Raises:
             PromptError: a value is missing.
         """
         from jinja2 import UndefinedError
 
+        told: Any = given.get(TOLD, ())
         try:
-            return self._system, Message("user", self._user.render(given))
+            text = self._user.render(given)
+            return self._system, Message("user", text, parts=(*self._parts, *told))
         except UndefinedError as error:
             raise PromptError(
                 f"the template needs a value that the question does not give: {error}"
@@ -139,6 +152,27 @@ def compiled(sources: tuple[str, ...], order: tuple[str, ...]) -> CodeType:
     template = nodes.Template(body, lineno=1)
     template.set_environment(_environment())
     return _environment().compile(template)
+
+
+@lru_cache(maxsize=1024)
+def parts_of(sources: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
+    """The blocks of a message: of each its name and a hash of its words, `NAME#HASH`.
+
+    Example:
+        >>> from llm_planning.roles.llm import parts_of
+        >>> source = "{% block rules %}Be brief.{% endblock %}"
+        >>> parts_of((source,), ("rules",))
+        ('rules#213c22ed',)
+    """
+    words = {name: text for source in sources for name, text in _BLOCK.findall(source)}
+    hashes = (hashlib.sha256(words.get(name, "").encode()).hexdigest()[:8] for name in order)
+    return tuple(f"{name}#{digest}" for name, digest in zip(order, hashes, strict=True))
+
+
+def parts_of_chat(prompt: Chat) -> tuple[str, ...]:
+    """The parts of a chat; none of a text or of tokens, of which nothing is known."""
+    turns = prompt if isinstance(prompt, tuple) else ()
+    return tuple(part for turn in turns if isinstance(turn, Message) for part in turn.parts)
 
 
 @lru_cache(maxsize=256)

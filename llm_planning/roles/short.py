@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llm_planning.domain import Briefs
 from llm_planning.roles.asking import Short
-from llm_planning.roles.llm import Prompt
+from llm_planning.roles.llm import TOLD, Prompt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,9 +87,15 @@ def short_words(
         values_of: maps a question to what is told of it; by default its fields.
     """
     read = values_of or partial(_fields, world)
+
+    def asked(question: Any) -> Mapping[str, object]:  # noqa: ANN401 - the role's question
+        variables = read(question)
+        told = tuple(name for name, value in variables.items() if _text(value))
+        return {"asked": in_short(role, variables), TOLD: told}
+
     return Short(
         prompt=short_prompt,
-        values_of=lambda question: {"asked": in_short(role, read(question))},
+        values_of=asked,
         digest=partial(words_of, world),
     )
 

@@ -10,6 +10,8 @@ from llm_base.quoting import quote
 from llm_serving.errors import AdapterError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llm_serving.answers import Constraint
 
 
@@ -37,6 +39,8 @@ class Message:
     Attributes:
         role: who speaks.
         images: shown before the text, in this order.
+        parts: of which the text is made, if it is known: names that say nothing of what fills them.
+            No model reads them.
 
     Example:
         >>> from llm_serving import Message
@@ -48,6 +52,7 @@ class Message:
     role: Literal["system", "user", "assistant"]
     content: str
     images: tuple[Image, ...] = ()
+    parts: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +271,12 @@ class Taught:
     Attributes:
         roles: the questions that it was taught.
         words_sha256: hashes of the words in which it was asked, in hexadecimal.
+        parts: role -> the `Message.parts` of its lessons; none where nobody recorded them.
     """
 
     roles: tuple[str, ...]
     words_sha256: tuple[str, ...]
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

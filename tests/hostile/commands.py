@@ -120,7 +120,7 @@ CALLS: tuple[str, ...] = (
     "view ledger --trials 1 --json",
     "view ledger --out pages --trials all",
     "sweep run sweep.yaml --out out --concurrency 1",
-    "sweep run sweep.yaml --dry-run --samples 0 --json",
+    "sweep run sweep.yaml --dry-run --json",
     "sweep resume ledger --json",
     "sweep status ledger",
     "sweep report ledger --by planner --mean calls --json",

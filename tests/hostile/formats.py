@@ -146,7 +146,7 @@ FORMATS: tuple[Format, ...] = (
         "sweep grid",
         "sweep.yaml",
         YAML,
-        ("sweep run {} --dry-run --samples 0 --json", "sweep run {} --out out"),
+        ("sweep run {} --dry-run --json", "sweep run {} --out out"),
     ),
     Format(
         "grid that names code",

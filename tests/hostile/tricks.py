@@ -125,7 +125,7 @@ SIGNALLED = (
     "--set k=8",
     "sweep run sweep.yaml --out out",
     "sweep run long.yaml --out out",
-    "sweep run long.yaml --dry-run --samples 2",
+    "sweep run long.yaml --out out --forecast --samples 2",
     "sweep resume ledger",
     "doctor",
     "run --list",

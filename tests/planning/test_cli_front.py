@@ -298,7 +298,7 @@ def test_packaged_sweeps_are_found_by_name_from_anywhere(tmp_path, monkeypatch):
     assert load_sweep(packaged["too/figure3-small"]).trials
     for path in packaged.values():
         assert re.search(r"^(planners|extends|grids):", path.read_text(), re.MULTILINE), path
-    result = invoke("sweep", "run", "figure3-small", "--dry-run", "--samples", "0", "--json")
+    result = invoke("sweep", "run", "figure3-small", "--dry-run", "--json")
     assert (result.exit_code, json.loads(result.stdout)["total"]) == (0, 32)
     Path("figure3-small").write_text("planners: cot\ntasks: milk-a-cow\n")
     assert find_sweep("figure3-small") == Path("figure3-small")

@@ -229,7 +229,7 @@ def test_a_short_training_writes_an_adapter_that_is_a_model(tiny, tmp_path, monk
     assert report["card"] == card.to_json()
     assert card.words_sha256 == (words_of(Minecraft()),)
     assert (card.base, card.domain) == (tiny, "minecraft")
-    assert set(card.roles) == {*ROLES, *DRIP, "prior"}
+    assert set(card.roles) == card.parts.keys() == {*ROLES, *DRIP, "prior"}
     assert card.recipe["questions"] > 0
     assert report["curve"][-1]["questions"] == card.recipe["questions"]
     assert {name.partition(",")[0] for name in report["curve"][-1]["figures"]} == set(card.roles)

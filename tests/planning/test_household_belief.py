@@ -54,6 +54,24 @@ def test_what_was_seen_stays_where_it_was(kitchen):
     assert belief.draw(Random(1)) == State(1, 2, 1, (), ((1,), (2,), (0, 0), (3,)), 4)
 
 
+def test_what_was_closed_is_believed_to_be_closed(kitchen):
+    rules, state = kitchen
+    plan = ["walk to the fridge", "open the fridge", "close the fridge"]
+    states = following(rules, state, plan)
+    opened, closed = believed(rules, states[:-1]), believed(rules, states)
+    assert (opened.opened, closed.opened) == (1, 0)
+    # What was seen inside is known, but it has to be opened to be had.
+    assert closed.seen[0] == (1,)
+    drawn = closed.filled(Random(1)).draw(Random(2))
+    assert drawn.opened == 0
+    assert [str(action) for action in rules.actions(drawn)] == [
+        str(action) for action in rules.actions(states[-1])
+    ]
+    # Elsewhere it stays closed: nobody else opens it.
+    away = closed.after(rules.observe(following(rules, states[-1], ["walk to the hall"])[-1]))
+    assert away.opened == 0
+
+
 def test_a_prior_without_weight_left_is_even(kitchen):
     rules, state = kitchen
     belief = Belief.at_start(rules, ((4.0, 2.0, 0.0, 0.0),) * 4, rules.observe(state))

@@ -54,7 +54,7 @@ async def play(name, engine, seed=0, **settings):
 async def test_every_agent_plays_as_it_always_did(name):
     engine = an_engine()
     with recording() as trace:
-        outcome = await play(name, engine)
+        outcome = await play(name, engine, prior_temperature=1.0)
     moves = [{k: v for k, v in m.items() if k != "observation"} for m in outcome.trace["moves"]]
     metrics = {k: v for k, v in outcome.metrics.items() if k not in outcome.unrepeatable}
     played = {
@@ -119,10 +119,14 @@ async def test_c_is_that_of_the_game_that_is_played(given, expected):
 
 
 async def test_the_prior_is_asked_for_as_set():
-    """log p of the six first actions: 0 for the trap door, -2 for the others."""
+    """log p of the six first actions: 0 for the trap door, -2 for the others.
+
+    Section 3.1: the probabilities of an action's tokens, which is `exact` of `SMALL`; Section 4.1:
+    their softmax has temperature 5.
+    """
     for given, weight in (
-        ({}, math.exp(2.0)),
-        ({"prior_temperature": 4.0}, math.exp(0.5)),
+        ({}, math.exp(2.0 / 5.0)),
+        ({"prior_temperature": 1.0}, math.exp(2.0)),
         ({"prior": "uniform"}, 1.0),
     ):
         outcome = await play("mc-dml-no-mc-dp", an_engine(), moves=1, **given)
@@ -130,7 +134,7 @@ async def test_the_prior_is_asked_for_as_set():
         assert pi["open trap door"] == pytest.approx(weight / (weight + 5))
     mixed = await play("mc-dml-no-mc-dp", an_engine(), moves=1, prior_mixture=0.5)
     pi = {option["action"]: option["prior"] for option in mixed.trace["moves"][0]["root"]}
-    share = math.exp(2.0) / (math.exp(2.0) + 5)
+    share = math.exp(0.4) / (math.exp(0.4) + 5)
     assert pi["open trap door"] == pytest.approx(0.5 * share + 0.5 / 6)
 
 

@@ -45,7 +45,7 @@ def short(label, world):
     taught, untaught = (won(label, f"{world}-{model}") for model in ("taught", "untaught"))
     if taught == untaught and not taught[0].isdigit():
         return taught
-    if untaught == SENSELESS or label == "UCT":  # which asks nobody
+    if untaught == SENSELESS or label == "UCT" or label.endswith("no model"):  # these ask nobody
         return taught
     return f"{taught} ({untaught})"
 

@@ -228,10 +228,14 @@ def test_a_setting_of_both_is_the_planners_unless_it_is_written_out():
         choose(mine, domain, {"stebs": 1})
 
 
-@pytest.mark.parametrize(("kind", "find"), [("planners", find_planner), ("domains", find_domain)])
-def test_names_settings_and_defaults_stay(kind, find):
+@pytest.mark.parametrize(
+    ("kind", "find", "catalogue"),
+    [("planners", find_planner, PLANNERS), ("domains", find_domain, DOMAINS)],
+)
+def test_names_settings_and_defaults_stay(kind, find, catalogue):
     """The defaults are the papers' where those say any; ledgers name trials by all of them."""
     golden = json.loads((GOLDEN / "settings.json").read_text("utf-8"))[kind]
+    assert golden.keys() == {*catalogue}
     settings = {
         name: json.loads(json.dumps(find(name).settings.read({}).to_json())) for name in golden
     }

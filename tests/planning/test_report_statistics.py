@@ -130,9 +130,13 @@ def test_the_interval_of_a_cost_begins_at_zero_and_keeps_its_upper_end():
         assert within(already, 0.0) == already
 
 
-def test_equal_values_have_an_interval_without_width():
-    assert ends(mean_of_groups([[1.0, 1.0], [3.0, 3.0]])) == (2.0, 2.0)
-    assert ends(mean([4.0, 4.0])) == (4.0, 4.0)
+@pytest.mark.parametrize(
+    "estimate",
+    [mean([4.0, 4.0]), mean_of_groups([[3.0, 3.0], [5.0, 5.0]]), mean_of_units([4.0] * 5)],
+)
+def test_equal_values_have_no_interval(estimate):
+    """One of no width would say that nothing else can come out."""
+    assert (estimate.value, *ends(estimate), estimate.reason) == (4.0, None, None, "equal")
 
 
 def test_a_group_of_one_leaves_no_interval_and_says_so():

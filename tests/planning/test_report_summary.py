@@ -135,15 +135,8 @@ def test_seeds_that_change_nothing_count_as_one_run(tmp_path):
         table = summary(mark_equal_seeds(read_trials(ledger), ledger))
     assert [cells[1:] for cells in table.cells] == [
         ("4 (equal)", "0", "0", "100%", "2", "1", "110", "2.5 [0.446, 4.55]"),
-        ("4", "0", "0", "100% [51, 100]", "2 [2, 2]", "1 [1, 1]", "110 [110, 110]", "1 [1, 1]"),
-        (
-            "12 (equal)",
-            "0",
-            "0",
-            "100% [44, 100]",
-            *("2 [2, 2]", "1 [1, 1]", "110 [110, 110]"),
-            "1 [1, 1]",
-        ),
+        ("4", "0", "0", "100% [51, 100]", "2", "1", "110", "1"),
+        ("12 (equal)", "0", "0", "100% [44, 100]", "2", "1", "110", "1"),
     ]
     assert table.groups[0].measured["success"].estimate.reason == ONE_RUN
 

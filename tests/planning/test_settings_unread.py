@@ -14,6 +14,7 @@ from recording import Babbler
 from llm_planning.environments.travel.domain import TRAVEL
 from llm_planning.experiments.grid import _Product
 from llm_planning.experiments.grid_file import resolve_file
+from llm_planning.experiments.instead import Instead, Replacing
 from llm_planning.experiments.papers import find_paper, papers
 from llm_planning.experiments.sweep_files import packaged_sweeps
 from llm_planning.model_configs import config_folder
@@ -185,7 +186,7 @@ def test_every_cell_of_a_packaged_sweep_is_read(path, monkeypatch):
     """Of a long list the first value stands for all, such as of the numbers of problems."""
     monkeypatch.chdir(config_folder().parents[1])
     for where, entries in resolve_file(path).blocks:
-        product = _Product.of(where, entries)
+        (product,) = _Product.all_of(where, entries, Replacing(Instead()))
         for row in product.rows:
             few = {
                 key: replace(

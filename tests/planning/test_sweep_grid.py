@@ -9,7 +9,8 @@ from command_line import refused
 from llm_planning.environments.minecraft.options.tasks import TASKS
 from llm_planning.experiments import grid
 from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.grid_file import SweepConfigError, sweep_name
+from llm_planning.experiments.grid_file import sweep_name
+from llm_planning.experiments.sweep_files import SweepConfigError
 from llm_planning.model_configs import find_config
 from llm_planning.registry import find_domain, find_planner
 from llm_planning.specs import choose
@@ -180,7 +181,9 @@ def test_no_model_is_one_model_however_it_is_written(load, written):
     )
     (right,), (trial,) = load(right=text + "none}").trials, load(given=text + f"{written}}}").trials
     assert (trial.model, trial.role_models, trial.key) == ("none", {}, right.key)
-    (other,) = load(given=text + f"{MODEL}}}").trials
+    (ruled,) = load(given=text + f"{MODEL}}}").trials
+    assert ruled.role_models == {}
+    (other,) = load(given=text.replace("rules", "llm") + f"{MODEL}}}").trials
     assert other.role_models == {"dynamics": "none"}
     excluded = f"[none, {MODEL}], exclude: {{model: {written}}}}}"
     assert [trial.model for trial in load(given=text + excluded).trials] == [MODEL]

@@ -3,7 +3,7 @@
 import pytest
 
 from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.grid_file import SweepConfigError
+from llm_planning.experiments.sweep_files import SweepConfigError
 
 GOOD = "planners: too\ntasks: cook-meat\n"
 REFUSED = [

@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.grid_file import SweepConfigError
-from llm_planning.experiments.sweep_files import Trust
+from llm_planning.experiments.sweep_files import SweepConfigError, Trust
 
 MALFORMED = settings(
     max_examples=500,

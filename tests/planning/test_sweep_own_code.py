@@ -17,10 +17,9 @@ from command_line import answer, invoke, refused
 
 from llm_planning.environments.catalogue import DOMAINS
 from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.experiments.ledger import LEDGER_FILE, Ledger
 from llm_planning.experiments.local_pool import LocalPool, prepare_trial, run_trial
-from llm_planning.experiments.sweep_files import Trust
+from llm_planning.experiments.sweep_files import SweepConfigError, Trust
 from llm_planning.own_code import OwnCodeError
 from llm_planning.registry import find_domain
 from llm_planning.roles import Engines

@@ -8,9 +8,8 @@ from command_line import invoke, refused
 
 from llm_kernels import EmbeddingIndex
 from llm_planning.experiments.grid import load_sweep
-from llm_planning.experiments.grid_file import SweepConfigError
 from llm_planning.experiments.ledger import Ledger
-from llm_planning.experiments.sweep_files import Trust, UntrustedError
+from llm_planning.experiments.sweep_files import SweepConfigError, Trust, UntrustedError
 from llm_planning.experiments.trial import Trial
 from llm_planning.own_code import own_source
 

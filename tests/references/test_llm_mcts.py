@@ -1,4 +1,8 @@
-"""LLM-MCTS against its reference: episodes of every variant, and searches in random homes."""
+"""LLM-MCTS against its reference: episodes of every variant, and searches in random homes.
+
+The reference has a home and a belief of its own. The package's answer for a model here: π by its
+expert, and the words in which a model would read what is seen.
+"""
 
 import asyncio
 from collections import Counter
@@ -14,7 +18,7 @@ from llm_mcts_runs import run, statistics, tiny_task
 from llm_planning.environments.household.belief import Belief
 from llm_planning.environments.household.domain import Household
 from llm_planning.environments.household.expert import Expert
-from llm_planning.environments.household.observations import observation_text
+from llm_planning.environments.household.observations import Observation, observation_text
 from llm_planning.environments.household.simulator import Rollouts
 from llm_planning.planners.llm_mcts.algorithm import Tree
 from llm_planning.planners.llm_mcts.roles import Past, best_action
@@ -28,43 +32,103 @@ from llm_planning.search import (
     select_by_uct,
 )
 
+from . import household
 from .drawn import hashed, worlds
 from .llm_mcts import Algorithm1, T
 
 
-def floored_law(rules):
-    """C.2 for a model that knows the law: probabilities, at least 0.001; others anywhere."""
-    law = [max(w / sum(rules.law[0]), 1e-3) for w in rules.law[0]]
-    return (law, *[[1.0] * len(law)] * (len(rules.things) - 1))
+def as_reference(rules, state):
+    """The home and the state, by names."""
+    home, places = rules.home, [place.name for place in rules.home.places]
+    things = rules.things
+    own = household.Home(
+        rooms={
+            room: [places[p] for p in range(len(places)) if home.places[p].room == number]
+            for number, room in enumerate(home.rooms)
+        },
+        containers={place.name for place in home.places if place.container},
+        number=dict(zip(home.things, home.number, strict=True)),
+        goal=[(wanted.thing, wanted.place, wanted.number) for wanted in rules.goal],
+        hands=rules.hands,
+        limit=rules.limit,
+    )
+    return own, household.State(
+        room=home.rooms[state.room],
+        near=places[state.at] if state.at >= 0 else None,
+        open=frozenset(place for p, place in enumerate(places) if state.opened >> p & 1),
+        hands=tuple(things[thing] for thing in state.held),
+        lie={
+            place: tuple(things[thing] for thing in state.places[p])
+            for p, place in enumerate(places)
+        },
+        steps=state.steps,
+    )
+
+
+def as_package(seen, rules):
+    """What the reference saw, by numbers."""
+    places = {place.name: p for p, place in enumerate(rules.home.places)}
+    thing = rules.things.index
+    return Observation(
+        rules.home.rooms.index(seen.room),
+        places.get(seen.near, -1),
+        tuple(map(thing, seen.hands)),
+        tuple((places[place], thing(name)) for place, name in seen.wanted),
+        tuple((places[place], tuple(map(thing, some))) for place, some in seen.shown.items()),
+    )
+
+
+def by_law(rules):
+    """Thing -> place -> weight, as the home's file has it."""
+    home = rules.home
+    return {
+        thing: {place.name: law[p] for p, place in enumerate(home.places)}
+        for thing, law in zip(home.things, home.law, strict=True)
+    }
+
+
+def floored_law(own, law):
+    """C.2 for a model that knows the law: probabilities, at least 0.001; others anywhere.
+
+    No thing of the goal begins where the goal wants it.
+    """
+    prior = {thing: dict.fromkeys(own.room_of, 1.0) for thing in own.things}
+    for thing in own.named:
+        ends = {place for wanted, place, _ in own.goal if wanted == thing}
+        weights = {p: 0.0 if p in ends else w for p, w in law[thing].items()}
+        total = sum(weights.values())
+        prior[thing] = {p: max(w / total, 1e-3) for p, w in weights.items()}
+    return prior
 
 
 def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
     """Plays an episode with Algorithm 1: the actions, and what each decision came to."""
     rules, expert = task.rules, Expert(task.rules)
+    home, state = as_reference(rules, task.start)
     rng = Random(f"search {seed}")
-    state = task.start
-    seen = (rules.observe(state),)
-    belief = Belief.at_start(rules, floored_law(rules), seen[0])
+    seen = (home.observe(state),)
+    prior_of = floored_law(home, by_law(rules))
 
     def pi(seen, actions):
         if prior == "uniform":
             return [1 / len(actions)] * len(actions)
         # The oracle believes what the domain does; it gives the right action .9, and λ is .5.
-        known = Belief.at_start(rules, rules.law, seen[0])
+        known = Belief.at_start(rules, rules.law, as_package(seen[0], rules))
         for observation in seen[1:]:
-            known = known.after(observation)
-        right = best_action(known, expert)
+            known = known.after(as_package(observation, rules))
+        right = str(best_action(known, expert))
         even = 0.5 / len(actions)
         return [even + 0.5 * (0.9 if a == right else 0.1 / (len(actions) - 1)) for a in actions]
 
     plan, statistics_of = [], []
-    while not rules.ended(state) and len(plan) < moves:
-        now = belief.filled(Random(f"others {seed} {belief.steps}"))
+    while home.actions(state) and len(plan) < moves:
+        belief = household.Belief(home, prior_of, seen)
+        now = belief.filled(Random(f"others {seed} {len(plan)}"))
         draw = now.draw
         if states == "decision":
             once = now.draw(rng)
             draw = lambda _, once=once: once  # noqa: E731
-        search = Algorithm1(rules, draw, seen, pi, **variant)
+        search = Algorithm1(home, draw, seen, pi, **variant)
         statistics_of.append(search.search(simulations, rng))
         tried = {a: v for a, v in search.policy[()].items() if search.n[(), a]}
         highest = max(search.q[(), a] for a in tried)  # 8
@@ -73,10 +137,9 @@ def episode(task, *, seed, simulations, moves, prior, states, ties, **variant):
             (action,) = rng.choices(equals, [search.policy[()][a] for a in equals])
         else:
             action = max(equals, key=lambda a: search.policy[()][a])
-        plan.append(str(action))
-        state = rules.after(state, action)
-        seen = (*seen, rules.observe(state))
-        belief = belief.after(seen[-1])
+        plan.append(action)
+        state = home.after(state, action)
+        seen = (*seen, home.observe(state))
     return plan, statistics_of
 
 
@@ -168,7 +231,10 @@ def drawn_task(seed, folder):
 
 
 def tree_of(node, h=(), *, keyed):
-    """A tree of the package as the reference has it: history -> action -> N, Q and π."""
+    """A tree of the package as the reference has it: history -> action -> N, Q and π.
+
+    A key is `Observation.key`, of numbers.
+    """
     tree = {}
     if node.edges:
         tree[h] = {str(edge.action): (edge.visits, edge.value, edge.prior) for edge in node.edges}
@@ -177,6 +243,17 @@ def tree_of(node, h=(), *, keyed):
             step = (str(edge.action), seen.key if keyed else None)
             tree |= tree_of(below, (*h, step), keyed=keyed)
     return tree
+
+
+def numbered(h, rules):
+    """A history of the reference with keys of numbers."""
+    return tuple((a, key and key_in_numbers(key, rules)) for a, key in h)
+
+
+def key_in_numbers(key, rules):
+    room, near, hands, wanted, shown = key
+    seen = household.Seen(room, near, hands, dict.fromkeys(shown, ()), wanted)
+    return as_package(seen, rules).key
 
 
 def test_searches_in_random_homes(tmp_path):
@@ -199,10 +276,17 @@ def test_searches_in_random_homes(tmp_path):
         first = rules.observe(state)
         prior = [[hashed(seed, t, p) for p in range(4)] for t in range(len(rules.things))]
         belief = Belief.at_start(rules, prior, first).filled(Random(seed))
-        draw = belief.draw
+        home, start = as_reference(rules, state)
+        places = [place.name for place in rules.home.places]
+        weighed = {
+            thing: dict(zip(places, row, strict=True))
+            for thing, row in zip(rules.things, prior, strict=True)
+        }
+        believed = household.Belief(home, weighed, (home.observe(start),)).filled(Random(seed))
+        draw, own_draw = belief.draw, believed.draw
         if states == "decision":
-            once = draw(Random(seed))
-            draw = lambda _: once  # noqa: E731
+            once, own_once = draw(Random(seed)), own_draw(Random(seed))
+            draw, own_draw = (lambda _: once), (lambda _: own_once)
         # π reads what was seen, of which histories of actions have several.
         reads = histories == "observations"
 
@@ -212,7 +296,8 @@ def test_searches_in_random_homes(tmp_path):
             return [weight / sum(some) for weight in some]
 
         def pi(seen, actions):
-            return weights([observation_text(observation, rules) for observation in seen], actions)
+            read = [observation_text(as_package(one, rules), rules) for one in seen]
+            return weights(read, actions)
 
         async def policy(asked):
             return weights([*(turn.seen for turn in asked.past), asked.now], asked.actions)
@@ -220,9 +305,9 @@ def test_searches_in_random_homes(tmp_path):
         # Powers of two: a mean of returns is exact.
         gamma, reward = 0.5, 8.0
         mine = Algorithm1(
-            rules,
-            draw,
-            (first,),
+            home,
+            own_draw,
+            (home.observe(start),),
             pi,
             depth=depth,
             c=c,
@@ -263,7 +348,7 @@ def test_searches_in_random_homes(tmp_path):
         )
         tree = tree_of(root, keyed=reads)
         expected = {
-            h: {str(a): (mine.n[h, a], mine.q[h, a], p) for a, p in policy.items()}
+            numbered(h, rules): {a: (mine.n[h, a], mine.q[h, a], p) for a, p in policy.items()}
             for h, policy in mine.policy.items()
         }
         assert tree.keys() == expected.keys()

@@ -335,18 +335,16 @@ def policy(
 
     role = ScoredRole(name=ROLE, rule=rule, inform=inform, score=score)
     answer = asking.of(role)
-    temperature = settings.prior_temperature
     if asking.errors_of(ROLE) is None:
-        temperature = temperature or TEMPERATURE[kind]
+        temperature = settings.model_temperature
         return Prior(answer, wording=wording, temperature=temperature, mixture=mixture)
     informed = inform()
 
     async def right(question: ChoiceT) -> Hashable:
         return (await informed(question)).right
 
-    return Prior(
-        answer, wording=wording, temperature=temperature or 1.0, mixture=mixture, beside=right
-    )
+    temperature = settings.prior_temperature or 1.0
+    return Prior(answer, wording=wording, temperature=temperature, mixture=mixture, beside=right)
 
 
 def situation_of(question: Situation) -> tuple[Key, ...]:

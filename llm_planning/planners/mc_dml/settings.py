@@ -18,6 +18,7 @@ from llm_planning.priors import (
     ASKED,
     BY_MODEL,
     ROLE,
+    TEMPERATURE,
     WAY_OF_ASKING,
     PriorKind,
     PriorSettings,
@@ -151,7 +152,10 @@ class LabelPriorSettings(PriorSettings):
     """Settings of π.
 
     Attributes:
-        prior: by default the paper's way, a label for each action (Section 4.1).
+        prior: by default the paper's way, a label for each action (Section 4.1). `exact` is how
+            Section 3.1 defines π: the probabilities of an action's tokens.
+        prior_temperature: of the softmax that makes π; by default the paper's 5 (Section 4.1)
+            however a model is asked, and 1 for rules.
         prior_absent: log-probability of an action that the answer of `index`, `sample` or `verbal`
             does not contain, in nats: the paper's -10; -5 in the authors' code (llm.py).
     """
@@ -162,6 +166,11 @@ class LabelPriorSettings(PriorSettings):
 
     prior: PriorKind = "index"
     prior_absent: float = Field(ABSENT, le=0.0, allow_inf_nan=False)
+
+    @property
+    def model_temperature(self) -> float:
+        """The paper's for every way of asking."""
+        return self.prior_temperature or TEMPERATURE["index"]
 
     @property
     def asking(self) -> LabelPriorSettings:

@@ -68,6 +68,8 @@ class Card(BaseModel):
         roles: the questions that it was taught.
         words_sha256: hashes of the words in which it was asked, in hexadecimal: one for each
             set of rules of the domain that it was taught.
+        parts: role -> of what the prompts of its lessons were made (`Message.parts`); empty on a
+            card of before this was recorded.
         recipe: how it was taught; any JSON object.
 
     Example:
@@ -91,12 +93,13 @@ class Card(BaseModel):
     domain: _Name
     roles: Annotated[tuple[_Name, ...], Field(min_length=1)]
     words_sha256: Annotated[tuple[_Sha256, ...], Field(min_length=1)]
+    parts: dict[_Name, tuple[_Name, ...]] = {}
     recipe: dict[str, Any] = {}
 
     @property
     def taught(self) -> Taught:
         """What a planner has to know of it."""
-        return Taught(roles=self.roles, words_sha256=self.words_sha256)
+        return Taught(roles=self.roles, words_sha256=self.words_sha256, parts=self.parts)
 
     def to_json(self) -> dict[str, Any]:
         """The file's content."""
