@@ -16,37 +16,21 @@ from bench_engine import engine, engine_parser, forget, lengths, option_states
 from harness import Finding, report
 
 from llm_planning.environments.minecraft.options.domain import Minecraft
+from llm_planning.gpu_check.asked import Recorder
 from llm_planning.planners.tree_of_options.algorithm import Memo, SearchState, TreeOfOptions
 from llm_planning.planners.tree_of_options.asking import OptionAsking
 from llm_planning.planners.tree_of_options.settings import FeasibleSearchSettings
 from llm_planning.roles import Engines
 from llm_planning.search import Node
-from llm_serving.engine import MeteredEngine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llm_serving.dispatcher import Activity
-    from llm_serving.request import Completion, Request
+    from llm_serving.request import Request
     from llm_serving.vllm_engine import VllmEngine
 
 EXPANSIONS, ALONE = 32, 3
-
-
-class Recorder(MeteredEngine):
-    """The engine, remembering what it was asked and how much it wrote."""
-
-    def __init__(self, engine: VllmEngine) -> None:
-        super().__init__(engine)
-        self.requests: list[Request] = []
-        self.written = 0
-
-    async def generate(self, request: Request) -> Completion:
-        """Asks the engine."""
-        self.requests.append(request)
-        completion = await super().generate(request)
-        self.written += completion.usage.completion_tokens
-        return completion
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batching import Recorder, bare
+from batching import bare
 from bench_engine import MODEL, engine, engine_parser, forget
 from harness import Finding, report
 from rich.console import Console
@@ -28,6 +28,7 @@ from llm_planning.experiments.ledger import Ledger
 from llm_planning.experiments.local_pool import LocalPool
 from llm_planning.experiments.scheduler import run_sweep
 from llm_planning.experiments.trial import Trial
+from llm_planning.gpu_check.asked import Recorder
 from llm_planning.registry import find_planner
 from llm_planning.roles import Engines
 

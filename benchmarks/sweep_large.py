@@ -28,7 +28,6 @@ from sweep_kill import SweepProcess, content, recorded
 
 from llm_planning.cli import main as command_line
 from llm_planning.environments.minecraft.options.tasks import TASKS
-from llm_planning.experiments.ledger import LEDGER_FILE
 from llm_serving.vllm_engine import VllmEngine
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Part:
 def watched(process: SweepProcess, folder: Path, *, until: int) -> Part:
     """Looks at a process until it ends, or has so many rows and is killed."""
     part, begun = Part(), time.perf_counter()
-    before = recorded(folder) if (folder / LEDGER_FILE).exists() else 0
+    before = recorded(folder)
     while process.running():
         rows = recorded(folder)
         part.seconds = time.perf_counter() - begun

@@ -57,7 +57,7 @@ class Card:
     ) -> tuple[str, ...]:
         """The backends, the fastest first, of the search that is the nearest by ratios of sizes.
 
-        None where no corpus of this dtype was searched.
+        Empty where no corpus of this dtype was searched.
         """
         asked = (rows, dimension, queries, k)
 

@@ -201,7 +201,8 @@ def constrained(model: str, *, backend: str = "outlines") -> Finding:
 def process(model: str) -> Finding:
     """What an engine core in a process of its own answers, beside one in this process.
 
-    Greedy answers in float32, exact scores, drawn constrained answers; memory comes back.
+    Greedy answers in float32, exact scores, drawn constrained answers; a request is cancelled, and
+    the prefix cache is emptied. What the cards hold before and after are figures alone.
     """
     asked = [
         Request(prompt=LONG[0], sampling=Sampling(max_tokens=16)),
@@ -212,14 +213,13 @@ def process(model: str) -> Finding:
         ),
     ]
 
-    async def look(engine: VllmEngine) -> tuple[list[str], tuple[float, ...]]:
+    async def look(engine: VllmEngine) -> tuple[list[str], tuple[float, ...], bool]:
         gone = asyncio.ensure_future(engine.generate(replace(asked[0], prompt=SHORT)))
         await asyncio.sleep(0.01)
         gone.cancel()
         answers = await asyncio.gather(*map(engine.generate, asked))
         scored = (await engine.score(ScoreRequest(LONG[0], ACTIONS))).logprobs
-        await engine.forget_prefixes()
-        return [answer.text for answer in answers], scored
+        return [answer.text for answer in answers], scored, await engine.forget_prefixes()
 
     seen, opened, held = [], [], [Cards().held()[1]]
     for own in (False, True):
@@ -229,12 +229,14 @@ def process(model: str) -> Finding:
             seen.append(asyncio.run(look(engine)))
             figures = describe(engine)
         held.append(Cards().held()[1])
-    (answers, scored), (others, scored_apart) = seen
+    (answers, scored, emptied), (others, scored_apart, emptied_apart) = seen
     gap = apart(scored, scored_apart)
     figures |= {"seconds_to_open": opened, "nats_apart": gap, "mib_of_everybody_closed": held}
     near = gap is not None and gap <= AGREEMENT["float32"]
-    right = near and answers == others and re.fullmatch(PATTERN, answers[1]) is not None
-    return Finding(right, figures, "" if right else f"answers and scores: {seen}")
+    matches = re.fullmatch(PATTERN, answers[1]) is not None
+    right = near and answers == others and matches and emptied and emptied_apart
+    reason = "" if right else f"answers, scores, and whether the cache was emptied: {seen}"
+    return Finding(right, figures, reason)
 
 
 def adapters(model: str) -> Finding:

@@ -322,6 +322,8 @@ class _Running:
                 _kill(child.pid)
                 child.wait()
                 self._hear(heard)
+                if self.unread:  # it ended, or was killed, within a line
+                    self.printed.append(self.unread.decode("utf-8", "replace"))
 
     def _hear(self, heard: BinaryIO) -> None:
         """Keeps the lines that have been said whole since the last time."""

@@ -61,6 +61,8 @@ def cached_end(question: Event, system: object) -> Event:
         return {"cached_end": [0, 0]}
     try:
         total = counted["tokens" if "choices" in question else "prompt_tokens"]
+        if not 0 < cached <= total:
+            raise ValueError
         prompt = _prompt(turns, system)
         part = _part(str(question.get("model")))
         if isinstance(part, UnknownEndError):

@@ -85,9 +85,10 @@ def place(
 ) -> list[Place]:
     """Divides each GPU that several models name.
 
-    A model whose KV cache is fixed (`kv_cache_gib`) gets that, its weights and `WORKING_BYTES`, or
-    its configured share if that is less. Shares that fit together stay so. Otherwise each other
-    model gets its weights, and of what is left a part in proportion to weights and `WORKING_BYTES`.
+    A model whose KV cache is fixed (`kv_cache_gib`) takes that, its weights and `WORKING_BYTES`,
+    and so much becomes its share unless a smaller one was configured. Shares of the others that fit
+    beside stay so. Otherwise each of them gets its weights, and of what is left a part in
+    proportion to weights and `WORKING_BYTES`.
 
     Args:
         weights: of each, in bytes.
@@ -111,7 +112,9 @@ def place(
         for number in fixed:
             held[number] += (models[number].kv_cache_gib or 0) * GIB + WORKING_BYTES
             shares[number] = min(shares[number], math.ceil(1000 * held[number] / total) / 1000)
-        if sum(shares[number] for number in here) * total <= room:
+        growing = [number for number in here if number not in fixed]
+        asked = sum(held[number] for number in fixed)  # whatever their shares are
+        if asked + sum(shares[number] for number in growing) * total <= room:
             continue
         spare = room - sum(held.values())
         if spare <= 0:
@@ -121,7 +124,6 @@ def place(
                 f"{'and the fixed KV caches ' if fixed else ''}of {', '.join(sizes)} together: "
                 "take smaller ones, or move one to another GPU (`devices`)"
             )
-        growing = [number for number in here if number not in fixed]
         whole = sum(held[number] + WORKING_BYTES for number in growing)
         for number in growing:
             part = held[number] + spare * (held[number] + WORKING_BYTES) / whole

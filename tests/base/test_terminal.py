@@ -67,6 +67,15 @@ def test_a_reader_that_left_is_told_to_whoever_prints():
         SafeConsole(file=Left()).print("text")
 
 
+def drawn_in_time(drawn, text, begin):
+    """What was drawn from a place on, once the text is there; a spinner turns every 80 ms."""
+    deadline = time.monotonic() + 60
+    while text not in drawn.getvalue()[begin:]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return drawn.getvalue()[begin:]
+
+
 def test_bars_take_the_place_of_a_line_while_they_are_drawn(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
@@ -79,13 +88,8 @@ def test_bars_take_the_place_of_a_line_while_they_are_drawn(monkeypatch):
         with progress() as bars:
             before = drawn.tell()
             bars.add_task("converting", total=1.0)
-            time.sleep(0.3)  # a spinner turns every 80 ms
-            there = drawn.getvalue()[before:]
-            assert "converting" in there
-            assert "loading" not in there
-        after = drawn.tell()
-        time.sleep(0.3)
-        assert "loading" in drawn.getvalue()[after:]
+            assert "loading" not in drawn_in_time(drawn, "converting", before)
+        drawn_in_time(drawn, "loading", drawn.tell())
     ended = drawn.tell()
     time.sleep(0.2)
     assert "loading" not in drawn.getvalue()[ended:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -366,11 +365,14 @@ def plus(start, batch):
 
 @pytest.mark.parametrize(("minutes", "says"), [(0.02, "no"), (0.07, "little"), (9.0, "")])
 def test_exams_that_need_most_of_the_time_are_told_beforehand(monkeypatch, capsys, minutes, says):
+    clock = [0.0]
+
     def asked(_, exam):
-        time.sleep(0.06 if len(exam) == 2 else 0)  # of the probe, one question in 20
+        clock[0] += 0.06 if len(exam) == 2 else 0  # of the probe, one question in 20
         return {"role": 1.0}
 
     monkeypatch.setattr(distill_teaching, "shares_right", asked)
+    monkeypatch.setattr(distill_teaching, "perf_counter", lambda: clock[0])
     report = distill_teaching._Report([None] * 40, print, minutes=minutes)
     for _ in range(2):
         assert report.examine(None) == {"role": 1.0}

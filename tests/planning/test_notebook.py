@@ -244,9 +244,10 @@ async def test_a_script_shows_no_progress(capsys):
 class Slow(Vile):
     """A world whose one step takes longer than two pictures are apart."""
 
-    cancelled = False
+    begun = cancelled = False
 
     async def step(self, state, action, rng):
+        Slow.begun = True
         try:
             await asyncio.sleep(0.6)
         except asyncio.CancelledError:
@@ -277,11 +278,13 @@ async def test_a_kernel_shows_what_a_plan_costs_while_it_runs(cell):
 
 
 async def test_an_interrupted_cell_leaves_no_plan_running(cell):
+    Slow.begun = False
     with open_engine("none") as engine:
         planning = asyncio.create_task(
             plan("uct", Slow(), engine=engine, settings={"simulations": 1})
         )
-        await asyncio.sleep(0.2)
+        while not Slow.begun:  # noqa: ASYNC110 - a plan has no event to wait for
+            await asyncio.sleep(0.01)
         planning.cancel()
         with pytest.raises(asyncio.CancelledError):
             await planning

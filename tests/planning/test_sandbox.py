@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -179,8 +178,8 @@ async def test_an_error_of_the_host_is_raised_and_leaves_no_process():
 async def test_a_cancelled_program_leaves_no_process():
     before = children()
     running = asyncio.create_task(ended("async function main() { for (;;); }", limits=Limits()))
-    await asyncio.sleep(0.3)
-    assert children() != before
+    while children() == before:  # noqa: ASYNC110 - the system has no event for it
+        await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -189,9 +188,9 @@ async def test_a_cancelled_program_leaves_no_process():
 
 async def test_the_world_s_time_is_not_the_program_s():
     async def host(*_):
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.1)
 
-    limits = Limits(seconds=0.4)
+    limits = Limits(seconds=2.0)  # its process begins in this time, too
     end = await run_program(["__call('x', []); __call('x', [])"], "0", host, seed=0, limits=limits)
     assert end == ProgramEnd(error=None, calls=2)
 
@@ -207,10 +206,9 @@ async def test_too_long_is_one_verdict_by_either_clock():
 
 
 async def test_a_promise_that_never_settles_is_found_at_once():
-    began = time.monotonic()
+    """And not by a clock, of which the verdict would be another one."""
     end, _ = await ended("async function main() { await new Promise(() => 0); }", limits=Limits())
     assert end.error == sandbox._UNSETTLED
-    assert time.monotonic() - began < Limits().seconds
 
 
 @pytest.mark.parametrize("name", ["cpu_seconds", "seconds", "memory", "stack", "calls"])

@@ -168,14 +168,14 @@ def test_what_a_world_searches_for_takes_no_time_from_the_others():
 
         @cached_property
         def searched(self):
-            time.sleep(0.6)
+            time.sleep(2.2)
             return str(self.number)
 
         def traits(self):
             return {"problem": self.searched}
 
     worlds = {"one": Numbered(1), "slow": Slow(2), "three": Numbered(3)}
-    outcome, _, _ = run(worlds, lambda _: "yes", seconds=0.5, delay=lambda _: 0.1)
+    outcome, _, _ = run(worlds, lambda _: "yes", seconds=2.0, delay=lambda _: 0.1)
     assert outcome.metrics["solved"] == 3
 
 

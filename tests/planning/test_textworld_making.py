@@ -110,7 +110,7 @@ def test_games_are_made_once_and_apart_from_kitchens(tmp_path, monkeypatch):
 
 def test_games_are_made_at_once_and_read_one_by_one(monkeypatch):
     """Games and kitchens alike: TextWorld has one parser, which two threads cannot use."""
-    makers = threading.Barrier(4, timeout=20)
+    makers = threading.Barrier(4, timeout=120)
     reading = threading.Lock()
     read = []
 

@@ -192,10 +192,10 @@ def test_the_live_page_follows_a_sweep(browser, tmp_path):
         assert page.url == f"http://127.0.0.1:{server.port}/"
         load = PoolLoad(running=5, waiting=2, written_tokens=900)
         file(Progress(total=13, done=12, running=1, seconds=12.0, load=load))
-        page.wait_for_selector("text=5, 2 waiting", timeout=10_000)
+        page.wait_for_selector("text=5, 2 waiting", timeout=60_000)
         assert page.inner_text("header .verdict") == "running"
         ledger.record(result_of(PENDING, failed=True), attempt=1, final=True)
-        page.wait_for_selector("text=13 of 13 trials", timeout=10_000)
+        page.wait_for_selector("text=13 of 13 trials", timeout=60_000)
         assert page.inner_text("header .verdict") == "finished"
         assert "ValueError: no" in page.inner_text(".errors")
         assert tab.violations() == []
@@ -209,4 +209,4 @@ def test_the_live_page_follows_a_sweep(browser, tmp_path):
         opened.value.wait_for_load_state()
         assert "/trials/" in opened.value.url
         server.end()
-        page.wait_for_selector("text=The command that shows this page has ended", timeout=15_000)
+        page.wait_for_selector("text=The command that shows this page has ended", timeout=60_000)

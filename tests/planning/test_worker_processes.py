@@ -126,11 +126,11 @@ def test_the_end_waits_for_no_process_that_was_started_while_another_was_lost(mo
     async def lose():
         await asyncio.gather(*(in_worker(time.sleep, 0.3) for _ in range(2)))  # both are started
         with pytest.raises(WorkerLostError):
-            await asyncio.gather(in_worker(time.sleep, 30), in_worker(vanish))
+            await asyncio.gather(in_worker(time.sleep, 200), in_worker(vanish))
 
     begun = time.monotonic()
     asyncio.run(lose())
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 100
 
 
 async def test_the_end_of_a_lone_worker_ends_no_other_call(tmp_path):

@@ -33,7 +33,7 @@ class Server:
         return urlsplit(self.url).port
 
     def ask(self, path, *, method="GET", host=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.putrequest(method, path, skip_host=True)
         connection.putheader("Host", f"127.0.0.1:{self.port}" if host is None else host)
         for name, value in headers.items():
@@ -48,7 +48,7 @@ class Server:
     def end(self, number=signal.SIGINT):
         """Ends the command; its exit code and what it wrote to standard error."""
         self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=20)
+        _, errors = self.process.communicate(timeout=120)
         return self.process.returncode, errors
 
 

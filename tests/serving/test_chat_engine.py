@@ -59,9 +59,9 @@ async def test_a_score_adds_up_all_ends_of_the_model(observed, model):
 
     scores = (await observed.score(ScoreRequest(CHAT, ACTIONS))).logprobs
     prompt = observed.encode(CHAT).token_ids
-    ends = observed._tokenizer.convert_tokens_to_ids(["<end_of_turn>", "<eos>"])
+    ends = observed._chat.tokenizer.convert_tokens_to_ids(["<end_of_turn>", "<eos>"])
     for action, score in zip(ACTIONS, scores, strict=True):
-        tokens = observed._tokenizer.encode(action, split_special_tokens=True)
+        tokens = observed._chat.tokenizer.encode(action, split_special_tokens=True)
         assert len(tokens) == len(action)
         with torch.inference_mode():
             logits = model[1](torch.tensor([[*prompt, *tokens]])).logits[0].double()
@@ -73,7 +73,7 @@ async def test_a_score_adds_up_all_ends_of_the_model(observed, model):
 
 
 async def test_a_free_answer_ends_where_the_template_ends_it(observed):
-    end = observed._tokenizer.convert_tokens_to_ids("<end_of_turn>")
+    end = observed._chat.tokenizer.convert_tokens_to_ids("<end_of_turn>")
     requests = [
         Request(prompt=CHAT, sampling=Sampling(temperature=1, max_tokens=200, seed=seed, stop=stop))
         for seed in range(12)

@@ -1,7 +1,10 @@
 import asyncio
+import itertools
 import threading
 import time
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,14 +68,30 @@ def start(kind=CountdownCore, **options):
     return dispatcher, cores[0]
 
 
+@asynccontextmanager
+async def all_at_once(dispatcher):
+    """The thread takes up what tasks ask of it in here when all have asked, not in between."""
+    left = threading.Event()
+    busy = asyncio.create_task(dispatcher.call(lambda _: left.wait()))
+    await asyncio.sleep(0)
+    yield
+    await asyncio.sleep(0)  # the tasks begin
+    left.set()
+    await busy
+
+
 async def test_jobs_join_the_running_batch():
     dispatcher, core = start()
-    straggler = asyncio.create_task(dispatcher.submit(200))
-    await asyncio.sleep(0.01)
-    beside = await asyncio.gather(*(dispatcher.submit(3) for _ in range(5)))
+    straggler = asyncio.create_task(dispatcher.submit(1_000_000))
+    await asyncio.sleep(0)
+    async with all_at_once(dispatcher):
+        short = [asyncio.create_task(dispatcher.submit(3)) for _ in range(5)]
+    beside = await asyncio.gather(*short)
     assert beside == [6] * 5, "five short jobs ran together with the straggler"
     assert not straggler.done(), "and none of them waited for it"
-    await straggler
+    straggler.cancel()
+    with suppress(asyncio.CancelledError):
+        await straggler
     assert len(core.threads) == 1, "one thread builds and drives the core"
     assert threading.get_ident() not in core.threads
     dispatcher.close()
@@ -83,11 +102,13 @@ async def test_cancelling_a_caller_aborts_its_job_only():
     dispatcher, core = start()
     doomed = asyncio.create_task(dispatcher.submit(10_000))
     kept = asyncio.create_task(dispatcher.submit(60))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+    await dispatcher.call(lambda core: None)  # both have begun
     doomed.cancel()
     with pytest.raises(asyncio.CancelledError):
         await doomed
     assert await kept > 0
+    await dispatcher.call(lambda core: None)  # the abort came before
     assert len(core.aborted) == 1
     assert dispatcher.in_flight == 0
     dispatcher.close()
@@ -106,7 +127,7 @@ async def test_a_bad_job_fails_its_own_caller():
 async def test_a_dead_core_fails_every_waiting_caller_and_all_later_ones():
     dispatcher, core = start(dies_at=5)
     waiting = await asyncio.wait_for(
-        asyncio.gather(*(dispatcher.submit(100) for _ in range(8)), return_exceptions=True), 5
+        asyncio.gather(*(dispatcher.submit(100) for _ in range(8)), return_exceptions=True), 60
     )
     assert all(isinstance(outcome, EngineStoppedError) for outcome in waiting)
     assert "a bad step" in str(waiting[0])
@@ -116,13 +137,28 @@ async def test_a_dead_core_fails_every_waiting_caller_and_all_later_ones():
     assert core.closed
 
 
+class HeldCore(CountdownCore):
+    """A step ends when it is left."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.stepping, self.left = threading.Event(), threading.Event()
+
+    def step(self):
+        self.stepping.set()
+        self.left.wait()
+        return super().step()
+
+
 async def test_a_caller_that_leaves_as_the_core_dies_hangs_nobody():
     """The abort lies in the queue when the core dies; the other callers must still hear of it."""
-    dispatcher, _ = start(pace=0.2, dies_at=1)
+    dispatcher, core = start(HeldCore, dies_at=1)
     leaving, staying = (asyncio.create_task(dispatcher.submit(100)) for _ in range(2))
-    await asyncio.sleep(0.1)
+    await asyncio.to_thread(core.stepping.wait)
     leaving.cancel()
-    outcomes = await asyncio.wait_for(asyncio.gather(leaving, staying, return_exceptions=True), 5)
+    await asyncio.sleep(0)
+    core.left.set()
+    outcomes = await asyncio.wait_for(asyncio.gather(leaving, staying, return_exceptions=True), 60)
     assert isinstance(outcomes[0], asyncio.CancelledError)
     assert isinstance(outcomes[1], EngineStoppedError)
     dispatcher.close()
@@ -132,7 +168,7 @@ class WaitingCore(CountdownCore):
     """Steps by itself elsewhere, and puts nothing out: a step waits until it is woken."""
 
     def step(self):
-        assert self.woken.wait(10), "nothing wakes a step that waits"
+        assert self.woken.wait(50), "nothing wakes a step that waits"
         self.woken.clear()
         return []
 
@@ -149,7 +185,7 @@ async def test_a_step_that_waits_ends_for_every_command():
         await asyncio.sleep(0)  # so that the tasks have begun
         return await dispatcher.call(lambda core: len(core.jobs))
 
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(60):
         first = asyncio.create_task(dispatcher.submit(10_000))
         assert await jobs_after(first) == 1
         second = asyncio.create_task(dispatcher.submit(10_000))
@@ -170,7 +206,7 @@ async def test_a_core_that_is_gone_as_a_job_comes_fails_every_caller_with_its_re
     dispatcher, core = start(WaitingCore)
     waiting = asyncio.create_task(dispatcher.submit(10_000))
     outcomes = await asyncio.wait_for(
-        asyncio.gather(waiting, dispatcher.submit("the last straw"), return_exceptions=True), 8
+        asyncio.gather(waiting, dispatcher.submit("the last straw"), return_exceptions=True), 60
     )
     assert [str(outcome) for outcome in outcomes] == ["the core is gone"] * 2
     with pytest.raises(EngineStoppedError, match="the core is gone"):
@@ -184,7 +220,7 @@ async def test_closing_fails_waiting_callers():
     waiting = [asyncio.create_task(dispatcher.submit(1_000_000)) for _ in range(3)]
     await asyncio.sleep(0.01)
     dispatcher.close()
-    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
     assert all(isinstance(outcome, EngineStoppedError) for outcome in outcomes)
     with pytest.raises(EngineStoppedError):
         await dispatcher.call(lambda core: core.steps)
@@ -230,30 +266,34 @@ async def test_calls_run_between_steps_on_the_stepping_thread():
 
 
 async def test_a_call_whose_caller_is_gone_hurts_nobody():
-    dispatcher, core = start(pace=0.2)
+    dispatcher, core = start()
     job = asyncio.create_task(dispatcher.submit(2))
-    await asyncio.sleep(0.1)
-    calls = [
-        asyncio.create_task(dispatcher.call(lambda core: core.aborted.append("called")))
-        for _ in range(2)
-    ]
-    await asyncio.sleep(0)
-    calls[0].cancel()
+    async with all_at_once(dispatcher):
+        calls = [
+            asyncio.create_task(dispatcher.call(lambda core: core.aborted.append("called")))
+            for _ in range(2)
+        ]
+        await asyncio.sleep(0)
+        calls[0].cancel()
     assert await calls[1] is None
     assert await job == 1
     assert core.aborted == ["called"]
     dispatcher.close()
 
 
-async def test_activity_counts_steps_and_the_jobs_they_advance():
-    dispatcher, core = start(pace=0.005)
+async def test_activity_counts_steps_and_the_jobs_they_advance(monkeypatch):
+    """By a clock that goes on by a second whenever it is read."""
+    clock = SimpleNamespace(perf_counter=itertools.count().__next__)
+    monkeypatch.setattr("llm_serving.dispatcher.time", clock)
+    dispatcher, core = start()
     before = replace(dispatcher.activity)
-    await asyncio.gather(*(dispatcher.submit(10) for _ in range(4)))
-    done = dispatcher.activity.since(before)
-    assert done.steps == core.steps
-    assert 3 < done.mean_in_flight <= 4
-    assert done.stepping_seconds >= 0.005 * done.steps
-    await asyncio.sleep(0.05)
+    async with all_at_once(dispatcher):
+        jobs = [asyncio.create_task(dispatcher.submit(10)) for _ in range(4)]
+    await asyncio.gather(*jobs)
     await dispatcher.call(lambda core: core.steps)
-    assert dispatcher.activity.waiting_seconds >= 0.04
+    done = dispatcher.activity.since(before)
+    assert done.steps == core.steps == 10
+    assert done.mean_in_flight == 4
+    assert done.stepping_seconds == 10
+    assert done.waiting_seconds == 2  # for the first command, and for the last
     dispatcher.close()

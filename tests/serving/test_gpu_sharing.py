@@ -69,8 +69,11 @@ def test_a_fixed_kv_cache_is_a_share_of_its_own_and_the_rest_is_divided():
 
 
 def test_a_share_below_a_fixed_kv_cache_s_need_stays():
-    models = [config("a", kv_cache_gib=24, memory_share=0.3), config("b", memory_share=0.3)]
-    assert shares(models, [SEVEN, SMALL]) == [0.3, 0.3]
+    fixed = config("a", kv_cache_gib=24, memory_share=0.3)
+    assert shares([fixed, config("b", memory_share=0.3)], [SEVEN, SMALL]) == [0.3, 0.3]
+    low, beside = shares([fixed, config("b", memory_share=0.55)], [SEVEN, SMALL])
+    assert low == 0.3
+    assert beside == pytest.approx(0.9 - 1 / 80 - (15.4 + 24 + 2) / 80, abs=0.002), "what is left"
 
 
 def test_the_environment_lowers_the_whole(monkeypatch):

@@ -116,7 +116,8 @@ async def test_delayed_answers_overlap():
     engine = ScriptedEngine(lambda _: "x", delay=lambda _: 0.05)
     started = time.perf_counter()
     answers = await draw(engine, Request(prompt="x"), 50)
-    assert time.perf_counter() - started < 1
+    taken = time.perf_counter() - started
+    assert taken < sum(answer.usage.seconds for answer in answers) / 10
     assert all(answer.usage.seconds >= 0.049 for answer in answers)
 
 

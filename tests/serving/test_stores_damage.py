@@ -54,7 +54,7 @@ def test_what_was_altered_is_refused_or_missed_and_never_believed(tmp_path, kind
         message = str(error)
     assert str(path) in message
     assert "\n" not in message
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
 
 
 @CACHES

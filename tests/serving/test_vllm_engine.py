@@ -263,8 +263,8 @@ async def test_scores_are_exact_wherever_a_block_ends(served):
     """Prompts that fill blocks of the prefix cache, and one, half and nearly all of the next."""
     whole = served.block_size * 2
     for length in (whole, whole + 1, whole + served.block_size // 2, whole + served.block_size - 1):
-        text = served._tokenizer.decode(
-            served._tokenizer.encode("the lamp is lit and " * 60)[:length]
+        text = served._chat.tokenizer.decode(
+            served._chat.tokenizer.encode("the lamp is lit and " * 60)[:length]
         )
         choices = ("go north", "open trap door")
         scores = await served.score(ScoreRequest(text, (*choices, "go south")))
@@ -278,22 +278,22 @@ async def test_labels_are_next_token_logprobs(served):
     scores = await served.score(ScoreRequest(prompt, labels, kind="labels"))
     assert scores.logprobs[1] == scores.logprobs[3]
     answered = EncodedPrompt(served.encode(prompt).token_ids + served.own_tokens("Yes"))
-    end = served._tokenizer.eos_token_id
+    end = served._chat.tokenizer.eos_token_id
     ended, _ = await next_token_logprobs(served.submit, answered, [end])
     trie = await served.score(ScoreRequest(prompt, ("Yes",)))
     assert trie.logprobs[0] == pytest.approx(scores.logprobs[1] + ended[end], abs=2e-3)
     # The second is one token of the template's, but seven of a text.
-    for label in ("antidisestablishmentarianism", served._tokenizer.eos_token):
+    for label in ("antidisestablishmentarianism", served._chat.tokenizer.eos_token):
         with pytest.raises(ValueError, match="not one"):
             await served.score(ScoreRequest(prompt, (label,), kind="labels"))
 
 
 async def test_more_labels_than_one_request_may_ask(served):
-    vocabulary = [served._tokenizer.decode([token]) for token in range(400, 700)]
+    vocabulary = [served._chat.tokenizer.decode([token]) for token in range(400, 700)]
     labels = [
         text
         for text in vocabulary
-        if len(served._tokenizer.encode(text, add_special_tokens=False)) == 1
+        if len(served._chat.tokenizer.encode(text, add_special_tokens=False)) == 1
     ]
     assert len(labels) > 128
     scores = await served.score(ScoreRequest("The", labels, kind="labels"))
@@ -379,7 +379,7 @@ async def test_cancelling_a_caller_frees_its_request_in_vllm(served):
 
     request = Request(prompt="Once upon a time", sampling=Sampling(max_tokens=2000))
     task = asyncio.create_task(served.generate(request))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await unfinished() == 0:  # noqa: ASYNC110 - vLLM has no event to wait for
             await asyncio.sleep(0.01)
     task.cancel()

@@ -72,7 +72,7 @@ class Observer:
         self.model = model
         self.processor = AutoProcessor.from_pretrained(folder)
         self.processor.image_processor.size["longest_edge"] = MAX_PIXELS
-        self.image_token = engine._tokenizer.convert_tokens_to_ids(IMAGE)
+        self.image_token = engine._chat.tokenizer.convert_tokens_to_ids(IMAGE)
 
     def image_tokens(self, image):
         """How many tokens the model's own processor makes of an image."""
