@@ -140,12 +140,13 @@ def test_the_papers_figure_is_told_beside_what_the_model_reached(tmp_path):
     asked = {"model": MODEL, "domain": "minecraft-goals", "task": "67-goals"}
     where = {"roles": "llm", "controller": "minerl"}
     trials = [replace(trial_of("xenon", seed=seed, **where), **asked) for seed in range(2)]
-    results = [result_of(trial, learnt_unobtainable=0.25) for trial in trials]
+    learnt = zip(trials, (0.25, 0.26), strict=True)
+    results = [result_of(trial, learnt_unobtainable=share) for trial, share in learnt]
     folder = write_ledger(tmp_path / "sweep", results)
     show = ("report", "paper", "xenon", "table13", "--from", str(folder))
     plain, moved = invoke(*show).stdout, invoke(*show, "--asked").stdout
-    assert "| XENON | 2 runs | 0.51 | – (0 runs) | 0.25 (equal) |" in plain
-    assert "| XENON | 2 runs | 0.51 | 0.25 (equal) |" in moved
+    assert "| XENON | 2 runs | 0.51 | – (0 runs) | 0.255 [0.191, 0.319] |" in plain
+    assert "| XENON | 2 runs | 0.51 | 0.255 [0.191, 0.319] |" in moved
     assert "0 of 1 printed figure" in moved
 
 
