@@ -168,8 +168,7 @@ class BlocksworldTeacher:
 def _taught(puzzle: Puzzle) -> Blocksworld:
     """A problem as lessons have it: `decompose` names the subtasks of each tower from below.
 
-    Short words say nothing of an order, so a model learns one. The other one depends on how the goal
-    is written.
+    Short words say nothing of an order, so a model learns one.
     """
     return Blocksworld(puzzle, goal_order="lowest")
 
