@@ -229,7 +229,10 @@ def _print_forecast(folder: Path, *, ran: int, as_json: bool) -> None:
     for line in forecast_lines(expected):
         say(line)
     SafeConsole(width=None if sys.stdout.isatty() else 200).print(forecast_table(expected))
-    say(f"Next: llm-planning sweep resume {shlex.quote(str(folder))}")
+    if expected.left:
+        say("Next: the same command without --forecast")
+    else:
+        say(f"Next: llm-planning sweep report {shlex.quote(str(folder))}")
 
 
 @contextmanager

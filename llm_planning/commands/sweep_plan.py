@@ -97,6 +97,9 @@ def forecast_lines(expected: Forecast) -> Iterator[str]:
     if not expected.done:
         yield "No forecast: no trial has ended well."
         return
+    if not expected.left:
+        yield f"All {expected.total} trials have ended, so nothing is left to forecast."
+        return
     yield (
         f"{expected.left} of {expected.total} trials are left. By the {expected.done} that are "
         "done they will take, with 95% intervals from how much trials of a row differ:"

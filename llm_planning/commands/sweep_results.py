@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_base.quoting import shortened
 from llm_planning.experiments.display import clock
+from llm_planning.experiments.ledger_files import is_locked
 from llm_planning.experiments.progress_file import process_state
 from llm_serving.request import Usage
 
@@ -44,6 +45,9 @@ def status_of(ledger: Ledger) -> dict[str, Any]:
         if result.error is not None:
             errors[result.error] += 1
     total = len(sweep["trials"])
+    process = process_state(ledger.folder, time.time())
+    if process["state"] == "absent" and is_locked(ledger.folder):
+        process = {"state": "starting"}
     return {
         "name": sweep["name"],
         "total": total,
@@ -56,7 +60,7 @@ def status_of(ledger: Ledger) -> dict[str, Any]:
         "prompt_tokens": spent.prompt_tokens,
         "completion_tokens": spent.completion_tokens,
         "errors": dict(errors.most_common()),
-        "process": process_state(ledger.folder, time.time()),
+        "process": process,
     }
 
 
@@ -90,7 +94,7 @@ def status_lines(status: Mapping[str, Any], folder: Path, *, verbose: bool) -> I
             yield f"  {count} x {reason if verbose else shortened(reason, _LONGEST_LINE)}"
         if not verbose and (further := len(reasons) - _MOST_REASONS) > 0:
             yield f"  {further} further {'reason' if further == 1 else 'reasons'}, which -v shows"
-    if process["state"] != "running":
+    if process["state"] not in {"running", "starting"}:
         following = "resume" if status["left"] else "report"
         yield f"Next: llm-planning sweep {following} {shlex.quote(str(folder))}"
 
@@ -106,6 +110,8 @@ def _end_text(status: Mapping[str, Any]) -> str:
             end = datetime.fromtimestamp(process["written"] + process["left"]).astimezone()
             day = "%d %B, %H:%M" if process["left"] >= _A_DAY else "%H:%M"
             return f"It runs, and ends in about {clock(process['left'])}, at {end:{day}}."
+        case "starting":
+            return "It runs, and loads its models."
         case "silent":
             silence = clock(abs(time.time() - process["written"]))
             return f"Its process hangs or was killed: the last news is {silence} old."

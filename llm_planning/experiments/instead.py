@@ -366,7 +366,7 @@ def _value(row: Row, key: str, text: str) -> Json:
     try:
         value: Json = to_jsonable_python(settings.read({name: text}).to_json()[name])
     except SettingsError as error:
-        raise SweepConfigError(f"--set {key}={text}: {error}") from error
+        raise SweepConfigError(f"--set {key}={text}: planner {row.spec.name}: {error}") from error
     return value
 
 

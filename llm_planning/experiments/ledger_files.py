@@ -7,6 +7,7 @@ disk whole or not at all.
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import hashlib
 import os
@@ -44,6 +45,10 @@ LEDGER_FILE = "ledger.sqlite"
 """The ledger's name in the sweep's folder."""
 
 _LOCK_FILE = "ledger.lock"
+
+_PATIENCE = 0.5
+"""Seconds in which `is_locked` of another process gives the lock back."""
+
 _LONGEST_FINDING = 200
 
 _SCHEMA = Schema(
@@ -110,7 +115,7 @@ def locked(folder: Path) -> Iterator[FileLock]:
     Raises:
         LedgerError: another process has the right, or the disk does not take the lock's file.
     """
-    lock = FileLock(folder / _LOCK_FILE, timeout=0, thread_local=False)
+    lock = FileLock(folder / _LOCK_FILE, timeout=_PATIENCE, thread_local=False)
     with explaining(folder / LEDGER_FILE):
         make_folder(folder)
         try:
@@ -125,6 +130,24 @@ def locked(folder: Path) -> Iterator[FileLock]:
     except BaseException:
         lock.release()
         raise
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process has the right to record in a folder, as far as its disk tells."""
+    try:
+        # A stranger's file may be a pipe, which nobody writes to.
+        file = os.open(folder / _LOCK_FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False
 
 
 def build(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:

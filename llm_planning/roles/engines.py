@@ -45,6 +45,9 @@ _REMEDIES: Final[Mapping[str, str]] = {
 }
 """Part -> the setting that leaves it out."""
 
+_READ_HOW: Final = "docs/distillation.md says how it was taught"
+"""The remedy where there is no such setting."""
+
 
 def strange_parts(model: ModelIdentity, role: str, prompt: Prompt) -> tuple[str, ...]:
     """The names of the parts of a question that no lesson of its role had.
@@ -62,21 +65,35 @@ def strange_parts(model: ModelIdentity, role: str, prompt: Prompt) -> tuple[str,
 
 
 def note_if_strange(model: ModelIdentity, role: str, prompt: Prompt) -> None:
-    """Says, once in a process, that a model is asked a role otherwise than it was taught."""
+    """Says that a model is asked a role otherwise than it was taught.
+
+    In a process it says each remedy once for a model, of the first role that is asked so.
+    """
     if strange := strange_parts(model, role, prompt):
-        _note(model.name, role, strange)
+        remedies = dict.fromkeys(_REMEDIES.get(part, "") for part in strange)
+        _note(
+            model.name,
+            f"set {' and '.join(remedies)}" if all(remedies) else _READ_HOW,
+            _Strange(role, strange),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Strange:
+    """A role, and the parts of a question that no lesson of it had. All are equal to a cache."""
+
+    role: str = field(compare=False)
+    parts: tuple[str, ...] = field(compare=False)
 
 
 @cache
-def _note(model: str, role: str, strange: tuple[str, ...]) -> None:
-    remedies = dict.fromkeys(_REMEDIES.get(part, "") for part in strange)
-    advice = f"set {' and '.join(remedies)}"
+def _note(model: str, advice: str, strange: _Strange) -> None:
     logger.warning(
         "%s was taught %s otherwise than it is asked: no lesson had %s in these words; %s",
         model,
-        role,
-        ", ".join(strange),
-        advice if all(remedies) else "docs/distillation.md says how it was taught",
+        strange.role,
+        ", ".join(strange.parts),
+        advice,
     )
 
 

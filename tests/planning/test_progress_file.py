@@ -10,6 +10,7 @@ import pytest
 from command_line import invoke
 from report_ledgers import result_of, trial_of, write_ledger
 
+from llm_planning.experiments.ledger_files import locked
 from llm_planning.experiments.pool import PoolLoad
 from llm_planning.experiments.progress_file import (
     PROGRESS_FILE,
@@ -149,6 +150,20 @@ def test_the_status_of_a_sweep_that_does_not_run_says_how_to_go_on(half):
     first, *_, last = invoke("sweep", "status", "half").stdout.splitlines()
     assert first.endswith("1 of them failed. It does not run.")
     assert last == "Next: llm-planning sweep resume half"
+
+
+def test_the_status_of_a_sweep_whose_models_are_loaded_does_not_send_anybody_to_resume_it(half):
+    with locked(half) as lock:
+        lines = invoke("sweep", "status", "half").stdout.splitlines()
+        assert lines[0].endswith("It runs, and loads its models.")
+        assert not any(line.startswith("Next:") for line in lines)
+        process = json.loads(invoke("sweep", "status", "half", "--json").stdout)["process"]
+        assert process == {"state": "starting"}
+        lock.release()
+    (half / "ledger.lock").unlink()
+    os.mkfifo(half / "ledger.lock")
+    first = invoke("sweep", "status", "half").stdout.splitlines()[0]
+    assert first.endswith("It does not run.")
 
 
 def test_the_status_tells_a_killed_process_from_one_that_runs(half):

@@ -16,6 +16,7 @@ from llm_planning.planners.mc_dml import lessons
 from llm_planning.planners.mc_dml.roles import Observation
 from llm_planning.planners.mc_dml.specs import SPECS
 from llm_planning.roles import Engines, engines, metered
+from llm_planning.roles.engines import usage_by_role
 from llm_planning.roles.exercises import parts_asked
 from llm_planning.roles.measuring import digest
 from llm_planning.running import prepare
@@ -123,6 +124,27 @@ async def test_a_run_says_once_that_a_model_is_asked_otherwise(settings, says, l
     for text in says:
         assert text in lines()[0]
     assert all("smollm2-135m-household was taught " in line for line in lines())
+
+
+async def test_a_remedy_is_told_once_for_all_roles_and_parts(lines):
+    """Asked in general words in another layout, every role of the planner is strange."""
+    settings = {"layout": "paper", "iter": 4, "d": 3, "k": 2, "attempts": 1}
+    asking = metered(Engines(babbler_as("smollm2-135m-planner")))
+    await prepare("too", domain="minecraft", task="cook-meat", settings=settings).run(asking, 0)
+    assert len(usage_by_role(asking)) > 2
+    (line,) = lines()
+    assert "was taught propose otherwise than it is asked: no lesson had role, " in line
+
+
+async def test_a_world_in_other_words_is_one_line(caplog):
+    """`react-action` plans in units, of which the cards of Minecraft know nothing."""
+    engines._note.cache_clear()
+    settings = {"attempts": 1}
+    chosen = prepare("react-action", domain="minecraft", task="cook-meat", settings=settings)
+    with caplog.at_level(logging.WARNING, logger="llm_planning"):
+        await chosen.run(metered(Engines(babbler_as("smollm2-135m-planner"))), 0)
+    (record,) = caplog.records
+    assert "was taught propose otherwise than it is asked" in record.getMessage()
 
 
 async def test_of_an_older_card_nothing_is_said(lines):

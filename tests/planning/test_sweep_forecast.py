@@ -218,6 +218,9 @@ def test_what_a_forecast_ran_is_done_and_the_sweep_goes_on(served, tmp_path):
     assert (ended["kept"], ended["done"], served.asked) == (6, 6, 12)
     everything = answer(*run, "--forecast")
     assert (everything["left"], everything["questions"]["value"]) == (0, 0)
+    told = invoke(*run, "--forecast").stdout
+    assert "All 12 trials have ended, so nothing is left to forecast.\n" in told
+    assert told.endswith("sweep report sweeps/small-qwen2.5-7b-instruct\n")
 
 
 def test_a_forecast_is_told_in_words(served):
@@ -226,7 +229,7 @@ def test_a_forecast_is_told_in_words(served):
     assert "small: 4 trials were run for this, and count as done." in result.stdout
     assert "8 of 12 trials are left. By the 4 that are done" in result.stdout
     assert "questions       about 8 [8, 8]" in result.stdout
-    assert "Next: llm-planning sweep resume sweeps/small" in result.stdout
+    assert result.stdout.endswith("Next: the same command without --forecast\n")
     state = answer("sweep", "status", "sweeps/small")
     assert (state["finished"], state["left"], state["process"]["state"]) == (4, 8, "absent")
 

@@ -102,7 +102,16 @@ def test_who_asks_nobody_stays_what_it_is_and_is_told():
             Instead(settings={"votes": "9"}),
             "--set votes: no planner of llm_mcts/taught-table1 reads this setting there",
         ),
-        ("too/table1", Instead(settings={"k": "x"}), "--set k=x: setting k='x' is not possible"),
+        (
+            "too/table1",
+            Instead(settings={"k": "x"}),
+            "--set k=x: planner tot-mcts: setting k='x' is not possible",
+        ),
+        (
+            "matrix/models",
+            Instead(settings={"execution": "alone"}),  # of too, which has more of them
+            "--set execution=alone: planner drip: setting execution='alone' is not possible",
+        ),
         (
             "too/table1",
             Instead(role_models={"dynamic": MODEL}),

@@ -98,7 +98,7 @@ class BlocksworldTeacher:
         return Situation(
             domains=(
                 domain,
-                *map(Blocksworld, reached),
+                *map(_taught, reached),
                 *(_drawn(size, rng) for _ in range(_GOALS)),
             ),
             state=state,
@@ -165,9 +165,16 @@ class BlocksworldTeacher:
         return model.read(state, prediction)[0] == _RULES.apply(state, option)
 
 
+def _taught(puzzle: Puzzle) -> Blocksworld:
+    """A problem as lessons have it: `decompose` names the subtasks of each tower from below.
+
+    Short words say nothing of an order, so a model learns one.
+    """
+    return Blocksworld(puzzle, goal_order="lowest")
+
+
 def _drawn(size: int, rng: Random) -> Blocksworld:
-    # Lessons stay those of the bundled model, which learned to name a tower's lower blocks first.
-    return Blocksworld(draw_problem(size, "drawn", rng), goal_order="lowest")
+    return _taught(draw_problem(size, "drawn", rng))
 
 
 def _written(state: Blocks) -> BaseModel:

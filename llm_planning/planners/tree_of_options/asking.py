@@ -168,10 +168,17 @@ def imagining(ask: Role[Any, Any], follow: Follow[S, A]) -> Role[Any, Any]:
 
 
 def _warn_of_other_words(engines: Engines, domain: OptionDomain[Any, Any]) -> None:
-    """Says which models are asked as any other although a simulator taught them."""
+    """Says which models are asked as any other although a simulator taught them.
+
+    Of one whose card has the parts of its lessons, its questions say more (`note_if_strange`).
+    """
     for engine in engines.different:
         taught = engine.identity.taught
-        if taught and not {words_of(domain), older_digest(domain)} & {*taught.words_sha256}:
+        if (
+            taught
+            and not taught.parts
+            and not {words_of(domain), older_digest(domain)} & {*taught.words_sha256}
+        ):
             logger.warning(
                 "%s was taught in other words, so it is asked as any model: teach it again",
                 engine.identity.name,
