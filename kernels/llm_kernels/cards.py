@@ -13,6 +13,8 @@ from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llm_base.files import write_durably
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -74,7 +76,7 @@ class Card:
 
 def write_card(path: Path, card: Card) -> None:
     """Writes a card's file."""
-    path.write_text(json.dumps(asdict(card), indent=1) + "\n", encoding="utf-8")
+    write_durably(path, (json.dumps(asdict(card), indent=1) + "\n").encode())
 
 
 def read_cards(folder: Path = _FOLDER) -> dict[str, Card]:

@@ -64,6 +64,7 @@ def gpu_check(
     """
     from llm_base.terminal import say
     from llm_planning.gpu_check.report import (
+        LINES,
         exit_code,
         names_of_checks,
         remember,
@@ -71,6 +72,8 @@ def gpu_check(
     )
 
     check_writable_folder(out)
+    if (out / LINES).exists():
+        raise UsageError(f"--out {out} has the results of an earlier check: name another folder")
     names = names_of_checks(quick=quick)
     if only is not None:
         known, names = names, only.split(",")

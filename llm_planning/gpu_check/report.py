@@ -36,6 +36,9 @@ _RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 _LOGGING = {"VLLM_LOGGING_LEVEL": "INFO", "VLLM_LOGGING_STREAM": "ext://sys.stderr"}
 """vLLM's log is kept apart from what a check says, on standard output."""
 
+LINES = "gpu-check.jsonl"
+"""The file of what the steps said."""
+
 _FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 _TAIL = 20
 _LOOK = 0.2
@@ -160,7 +163,7 @@ def run_checks(
     make_folder(out)
     outcomes: list[Outcome] = []
     begun = time.monotonic()
-    with (out / "gpu-check.jsonl").open("w", encoding="utf-8") as lines:
+    with (out / LINES).open("w", encoding="utf-8") as lines:
 
         def keep(row: Mapping[str, Any]) -> None:
             at = round(time.monotonic() - begun, 1)

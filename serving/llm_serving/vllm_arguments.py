@@ -342,9 +342,12 @@ def start_error(error: Exception, config: EngineConfig, beside: Sequence[str]) -
     if not re.search(_MEMORY, text, re.IGNORECASE):
         return EngineConfigError(f"vLLM refused to serve {config.model}: {text}")
     if not on_gpu():
+        # The machine has less than is asked for, or the context wants more.
+        scarce = "is less than requested memory" in text
+        remedy = "lower `kv_cache_gib`" if scarce else "raise `kv_cache_gib`, or lower `context`"
         return KvCacheMemoryError(
             f"the KV cache does not fit (kv_cache_gib={_cpu_cache_gib(config)}, context="
-            f"{config.context}): raise `kv_cache_gib`, or lower `context`. vLLM says: {text}"
+            f"{config.context}): {remedy}. vLLM says: {text}"
         )
     if re.search(_HELD, text, re.IGNORECASE):
         fault, remedy = "is not free", "end what else runs there, or lower `memory_share`"

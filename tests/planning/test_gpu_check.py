@@ -388,6 +388,14 @@ def test_impossible_options_are_told_before_anything_runs(tmp_path, options, fau
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_results_of_an_earlier_check_stay(tmp_path):
+    (tmp_path / "gpu-check.jsonl").write_text("nine minutes")
+    result = invoke("gpu-check", "--only", "machine", "--out", str(tmp_path))
+    assert result.exit_code == 2
+    assert "has the results of an earlier check: name another folder" in result.stderr
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["nine minutes"]
+
+
 def test_the_command_ends_by_what_the_steps_found(monkeypatch, tmp_path):
     """Standard output has the report; --minutes and --limit reach the steps."""
     given = {}

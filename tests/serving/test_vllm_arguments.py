@@ -321,6 +321,15 @@ def test_memory_of_a_cpu_that_does_not_suffice(cpu):
     assert "(kv_cache_gib=2.0, context=32768): raise `kv_cache_gib`, or lower" in str(error)
 
 
+def test_a_cpu_with_less_memory_than_the_cache_is_to_have(cpu):
+    cause = (
+        "Available memory on node 0 (20.1/23.5 GiB) on kv cache allocation is less than requested "
+        "memory for kv (500.0 GiB). Decrease --kv-cache-memory-bytes, VLLM_CPU_KVCACHE_SPACE"
+    )
+    error = start_error(ValueError(cause), EngineConfig(model=MODEL, kv_cache_gib=500), ())
+    assert "(kv_cache_gib=500.0, context=None): lower `kv_cache_gib`. vLLM says" in str(error)
+
+
 def test_other_errors_are_not_put_down_to_memory(gpu):
     cause = "CUDA error: an illegal memory access was encountered"
     error = start_error(RuntimeError(cause), EngineConfig(model=MODEL), ())
