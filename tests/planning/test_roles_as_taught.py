@@ -125,6 +125,14 @@ async def test_a_run_says_once_that_a_model_is_asked_otherwise(settings, says, l
     assert all("smollm2-135m-household was taught " in line for line in lines())
 
 
+async def test_a_run_in_words_of_another_layout_is_told_in_one_line(lines):
+    """ToO asks a taught model in general words where its short ones do not fit."""
+    chosen = prepare("cot", domain="minecraft", task="cook-meat", settings={"layout": "paper"})
+    await chosen.run(metered(Engines(babbler_as("smollm2-135m-minecraft"))), 0)
+    (line,) = lines()
+    assert "smollm2-135m-minecraft was taught decompose otherwise than it is asked" in line
+
+
 async def test_of_an_older_card_nothing_is_said(lines):
     card = CARDS["smollm2-135m-household"].to_json()
     del card["parts"]
