@@ -399,7 +399,8 @@ def _siblings(file: Path) -> Iterator[str]:
     """The sweeps that come along, of the same table, in which a model is asked."""
     here, names = file.resolve(), {path: name for name, path in packaged_sweeps().items()}
     for path, name in names.items():
-        if path.parent == here.parent and path != here and here.stem in path.stem:
+        of_the_table = f"-{here.stem}-" in f"-{path.stem}-"  # table2 is no part of table21
+        if path.parent == here.parent and path != here and of_the_table:
             blocks = resolve_file(path).blocks
             models = [
                 entries["model"].value if "model" in entries else [DEFAULT_MODEL]

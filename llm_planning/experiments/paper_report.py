@@ -321,7 +321,7 @@ def _cell(table: PublishedTable, column: Column, row: Row, runs: Runs, about: Ru
     return Cell(
         column=column,
         published=published,
-        published_value=None if published is None else printed_value(published),
+        published_value=None if published is None else printed_value(published, column.form),
         measured=measured,
         senseless=None if fitting.all else table.why_senseless(str(row.label), column.key),
         mark=table.mark(str(row.label), column.key),

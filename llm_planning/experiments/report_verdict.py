@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from llm_planning.experiments.paper_report import Cell, PaperReport
     from llm_planning.experiments.published import Text
-    from llm_planning.experiments.statistics import Estimate
+    from llm_planning.experiments.statistics import Estimate, Form
 
 _UNCOUNTED = {
     "at_an_end": "at 0 or all, where little can miss",
@@ -23,20 +23,27 @@ _SUFFIXES = {"k": 1e3, "M": 1e6, "%": 1e-2}
 _PRINTED = re.compile(r"\s*([-−+]?\d+(?:[.,]\d+)*)\s*(?:([kM%])|/\s*(\d+))?(?![\w.])")
 
 
-def printed_value(text: Text) -> float | None:
+def printed_value(text: Text, form: Form = "number") -> float | None:
     """The number in a published figure; None if there is none.
 
     A text may end in k, M or %, be a fraction such as `2 / 3`, or have a spread: `85 ± 2`.
+
+    Args:
+        text: the figure as printed.
+        form: of its column; among percentages a number without a unit is one, too.
+
+    Examples:
+        >>> from llm_planning.experiments.report_verdict import printed_value
+        >>> printed_value("85 ± 2"), printed_value("85 ± 2", "percent"), printed_value("17 / 20")
+        (85.0, 0.85, 0.85)
     """
-    if isinstance(text, int | float):
-        return float(text)
-    match = _PRINTED.match(text)
+    match = _PRINTED.match(str(text))
     if match is None:
         return None
     number = float(match[1].replace("−", "-").replace(",", ""))
     if match[3]:
         return number / int(match[3]) if int(match[3]) else None
-    return number * _SUFFIXES.get(match[2] or "", 1.0)
+    return number * _SUFFIXES.get(match[2] or ("%" if form == "percent" else ""), 1.0)
 
 
 def verdict_counts(report: PaperReport) -> dict[str, int]:

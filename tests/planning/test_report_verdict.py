@@ -105,6 +105,15 @@ def test_a_page_tells_no_fitted_figure_without_the_word():
     assert lost.figure(row, "(0,0), prior of the model (here)") == "0.866 (ledger not kept)"
 
 
+def test_a_percentage_without_its_sign_is_compared_as_one(tmp_path):
+    """LLM-MCTS prints 83.4 ± 6.8 and XENON 85.29 where others print 85%."""
+    printed = TABLE.replace("100%", "71.9 ± 5.6").replace("0%", "25")
+    table = report_of(tmp_path, printed, results(won=3))
+    assert [cell.published_value for cell in table.lines[1].cells] == pytest.approx([0.719, 4])
+    counts = verdict_counts(table)
+    assert (counts["measured"], counts["hold"]) == (4, 4)
+
+
 def doing(planner, seed, *, done):
     """A result whose trace says what was done, and which seed it had."""
     return replace(

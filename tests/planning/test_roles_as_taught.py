@@ -147,6 +147,14 @@ async def test_a_world_in_other_words_is_one_line(caplog):
     assert "was taught propose otherwise than it is asked" in record.getMessage()
 
 
+async def test_a_run_in_words_of_another_layout_is_told_in_one_line(lines):
+    """ToO asks a taught model in general words where its short ones do not fit."""
+    chosen = prepare("cot", domain="minecraft", task="cook-meat", settings={"layout": "paper"})
+    await chosen.run(metered(Engines(babbler_as("smollm2-135m-minecraft"))), 0)
+    (line,) = lines()
+    assert "smollm2-135m-minecraft was taught decompose otherwise than it is asked" in line
+
+
 async def test_of_an_older_card_nothing_is_said(lines):
     card = CARDS["smollm2-135m-household"].to_json()
     del card["parts"]

@@ -125,6 +125,18 @@ def test_what_the_command_line_cannot_replace_is_refused(name, instead, words):
     assert words in str(error.value)
 
 
+def test_a_sweep_that_asks_no_model_names_those_of_its_own_table_alone(tmp_path, monkeypatch):
+    """A name that only begins alike, such as table21 for table2, is of another table."""
+    by_rules = "model: none, settings: {roles: rules}"
+    ruled = f"{{planners: cot, domain: minecraft, tasks: cook-meat, {by_rules}}}"
+    for name, text in (("table2", ruled), ("table2-asked", SWEEP), ("table21", SWEEP)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    named = {f"p/{file.stem}": file for file in tmp_path.iterdir()}
+    monkeypatch.setattr("llm_planning.experiments.instead.packaged_sweeps", lambda: named)
+    with pytest.raises(SweepConfigError, match=r"roles=llm, or run p/table2-asked$"):
+        load_sweep(tmp_path / "table2.yaml", instead=ASKED)
+
+
 def test_a_role_has_its_own_model_where_it_is_asked():
     own = packaged("too/table1", Instead(model=MODEL, role_models={"dynamics": OTHER}))
     assert own.name == f"too-table1-{MODEL}-dynamics-{OTHER}"

@@ -14,7 +14,6 @@ model's place know of it is the setting `rules_see`, which is ours:
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,10 +21,9 @@ from llm_planning.domain import A, S
 from llm_planning.execution.option_prompts import PROPOSED
 from llm_planning.execution.option_roles import PlanAsking
 from llm_planning.execution.options import OptionState, tau_of
-from llm_planning.planners.tree_of_options.older_words import in_older_words, older_digest
+from llm_planning.planners.tree_of_options.older_words import in_older_words
 from llm_planning.planners.tree_of_options.roles import OptionQuestion, OptionRoles
 from llm_planning.planners.tree_of_options.settings import UnpredictedSettings
-from llm_planning.roles.short import words_of
 from llm_planning.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from llm_planning.roles.llm import AnswerT, QuestionT
 
     Follow: TypeAlias = Callable[[Any, OptionState[S, A], A], Awaitable[OptionState[S, A]]]
-
-logger = logging.getLogger(__name__)
 
 
 class OptionAsking(PlanAsking[S, A]):
@@ -57,7 +53,6 @@ class OptionAsking(PlanAsking[S, A]):
         super().__init__(domain, engines, settings, seed=seed)
         self.roles = OptionRoles(domain, settings, seed=seed)
         self._imagined: dict[tuple[Any, ...], OptionState[S, A]] = {}
-        _warn_of_other_words(engines, domain)
 
     def by_name(
         self, names: Sequence[str], k: int, *, moment: str, judged: str
@@ -165,21 +160,3 @@ def imagining(ask: Role[Any, Any], follow: Follow[S, A]) -> Role[Any, Any]:
         return await ask(replace(question, tau=tau, before=before))
 
     return answer
-
-
-def _warn_of_other_words(engines: Engines, domain: OptionDomain[Any, Any]) -> None:
-    """Says which models are asked as any other although a simulator taught them.
-
-    Of one whose card has the parts of its lessons, its questions say more (`note_if_strange`).
-    """
-    for engine in engines.different:
-        taught = engine.identity.taught
-        if (
-            taught
-            and not taught.parts
-            and not {words_of(domain), older_digest(domain)} & {*taught.words_sha256}
-        ):
-            logger.warning(
-                "%s was taught in other words, so it is asked as any model: teach it again",
-                engine.identity.name,
-            )
