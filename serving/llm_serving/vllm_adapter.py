@@ -118,18 +118,19 @@ class VllmCore:
         self.engine: Any = None
         try:
             with _STEPPING, _quiet():
-                from llm_serving import block_hashes
+                from llm_serving.block_hashes import install as hash_prompts_once
 
-                block_hashes.install()
+                hash_prompts_once()
                 _begin_graph_pool()
                 _forget_gpus()
                 vllm_config = EngineArgs(**arguments).create_engine_config()
                 check_images(config, reads_images=vllm_config.model_config.is_multimodal_model)
                 if config.structured_backend == "outlines":
-                    from llm_serving import outlines_backend
+                    from llm_serving.outlines_backend import answers_end_by
+                    from llm_serving.outlines_backend import install as answer_by_outlines
 
-                    outlines_backend.install()
-                    vllm_config.additional_config |= outlines_backend.answers_end_by(ends)
+                    answer_by_outlines()
+                    vllm_config.additional_config |= answers_end_by(ends)
                 second = vllm_config.use_v2_model_runner
                 if not second:
                     extension = f"{__name__}.{WithoutRanks.__qualname__}"

@@ -40,10 +40,11 @@ def run(folder: str, work: bytes) -> None:
     threading.Thread(target=_end_after, args=(parent, folder), daemon=True).start()
     os.setpgid(0, 0)
     prepare_environment()
-    from llm_serving import block_hashes, outlines_backend
+    from llm_serving.block_hashes import install as hash_prompts_once
+    from llm_serving.outlines_backend import install as answer_by_outlines
 
-    block_hashes.install()
-    outlines_backend.install()
+    hash_prompts_once()
+    answer_by_outlines()
     logging.getLogger("vllm.v1.engine.core").addFilter(_Reason(Path(folder) / REASON))
     step_forever, arguments = pickle.loads(work)
     step_forever(**arguments)

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from test_bridges_pddl import BALLS, BLOCKS, GRIPPER, LAMPS, ROOM, TOWER
+from pddl_pairs import BALLS, BLOCKS, GRIPPER, LAMPS, ROOM, TOWER
 
 from llm_planning import open_engine, plan
 from llm_planning.domain import Decomposes, DomainError
